@@ -1,23 +1,25 @@
-//! The cost of counting: no-op items with the counters on, with histograms on, and in a build without counters.
+//! The cost of counting, measured by no-op items with the counters on, with histograms on, and in a build without
+//! counters.
 //!
 //! ```text
 //! cargo bench --bench counters -- --quick
 //! make bench-counters
 //! ```
 //!
-//! An iteration is one no-op item, queued and run by one thread (`no_ops`).
+//! An iteration is one no-op item, which one thread queues and runs (see `no_ops`).
 //!
 //! | group | items |
 //! |---|---|
 //! | `reusable, per-CPU queue`, `reusable, default queue` | a `Work` each, queued by `WorkQueue::enqueue` |
 //! | `one-shot, per-CPU queue`, `one-shot, default queue` | closures that capture 32 bytes, their handles dropped |
-//! | `two queues in turn` | as the first one, but each item is of another queue than the one before |
+//! | `two queues in turn` | as in the first group, but each item is on another queue than the item before it |
 //!
-//! In each group, `counters` is the library as it is, and `histograms` also times the items.
+//! In each group, `counters` measures the library as it is, and `histograms` measures queues that also time their
+//! items.
 //!
-//! `make bench-counters` compares with a build with `--cfg cmwq_uncounted`. The table shows medians. `-- --against
-//! PROGRAM` compares with any other build of this bench, in `ROUNDS=n` rounds. With `--check` as well, the bench exits
-//! with 1 if counting costs more than permitted in each of up to three measurements.
+//! `make bench-counters` compares this build with a build with `--cfg cmwq_uncounted`. The table shows medians. `--
+//! --against PROGRAM` compares with any other build of this bench, in `ROUNDS=n` rounds. If `--check` is given, too,
+//! the bench exits with 1 if counting costs more than permitted in each of up to three measurements.
 #![allow(missing_docs, reason = "a bench has no documentation but its header")]
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "stands in for a user of the crate")]
 
@@ -29,8 +31,8 @@ use std::time::Duration;
 use criterion::Throughput;
 use no_ops::{BATCH, Bench, CASES, InTurns, Items, Setting, more};
 
-/// The permitted cost of counting, as a part of an item's time: of counters, and of counters with histograms. The cases
-/// with two queues in turn have no limit.
+/// The permitted costs of counters, and of counters with histograms, as parts of an item's time. The case with two
+/// queues in turn has no limit.
 const MOST: [f64; 2] = [0.05, 0.15];
 
 const SETTINGS: [Setting; 2] = [("counters", false), ("histograms", true)];
@@ -61,7 +63,7 @@ fn bench() {
     criterion.final_summary();
 }
 
-/// Prints what counting costs. Returns whether that is permitted.
+/// Prints the costs of counting, and returns whether they are permitted.
 fn show(found: &InTurns, rounds: usize) -> bool {
     let [counters, histograms] = MOST.map(|most| 100.0 * most);
     println!(
@@ -70,7 +72,7 @@ fn show(found: &InTurns, rounds: usize) -> bool {
     println!("{:<26}{:>9}{:>10}{:>8}{:>12}{:>8}", "", "without", "counters", "", "histograms", "");
     let mut holds = true;
     for (case, items, _) in CASES {
-        // A build that does not count takes the same time with histograms and without.
+        // A build that does not count takes the same time with and without histograms.
         let [without, counters] = found.of(case, "counters");
         let [_, histograms] = found.of(case, "histograms");
         let cost = |of: f64| of / without - 1.0;

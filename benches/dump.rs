@@ -1,17 +1,18 @@
-//! The cost of snapshots of an executor with a thousand busy queues; ends with a table of figures and their aims.
+//! The cost of snapshots of an executor with a thousand busy queues. The bench ends with a table of figures and their
+//! aims.
 //!
 //! ```text
 //! cargo bench --bench dump -- --quick
 //! ```
 //!
 //! Items of a few microseconds are queued to all queues in turn, as fast as they run, so every CPU is busy. The thread
-//! that takes snapshots gets its share of the CPUs like the others. The medians are of snapshots of the loaded
-//! executor.
+//! that takes snapshots gets its share of the CPUs like the other threads. All medians are those of snapshots of the
+//! loaded executor.
 //!
 //! | group | one iteration |
 //! |---|---|
-//! | `dump` | `Executor::dump`; the same and its text; its busy report |
-//! | `monitor` | `Monitor::sample`, and its text |
+//! | `dump` | `Executor::dump`; a dump and its text; a dump and its busy report |
+//! | `monitor` | `Monitor::sample`; a sample and its text |
 #![allow(missing_docs, reason = "a bench has no documentation but its header")]
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "stands in for a user of the crate")]
 
@@ -65,7 +66,7 @@ fn kind(n: usize) -> WorkQueueBuilder {
     }
 }
 
-/// Queues one item to each queue, again as soon as it is not pending any more.
+/// Keeps queueing one item to each queue, as soon as that item is not pending any more.
 fn load(queues: &[WorkQueue], stop: &AtomicBool) {
     let works: Vec<Work> = queues.iter().map(|_| Work::new(|| spin(Duration::from_micros(5)))).collect();
     while !stop.load(Ordering::Relaxed) {

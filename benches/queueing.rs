@@ -1,4 +1,4 @@
-//! The cost of queueing, guarding, waiting and finishing; ends with a table of figures and their aims.
+//! The cost of queueing, guarding, waiting and finishing. The bench ends with a table of figures and their aims.
 //!
 //! ```text
 //! cargo bench --bench queueing -- --quick
@@ -13,15 +13,15 @@
 //! | `lock` | locking and unlocking a free lock, of `blocking::sync` and of parking_lot, on a worker |
 //! | `round trip` | `spawn` and `join` of a no-op |
 //! | `end to end` | 100 000 no-ops that capture 32 bytes, from one producer, until all have run |
-//! | `batches` | the same, queued one by one and by `WorkQueue::items` in batches of several sizes |
+//! | `batches` | the same no-ops, queued one by one and by `WorkQueue::items` in batches of several sizes |
 //! | `mixed load` | 4000 items of 0.5 ms CPU, of which every fourth also sleeps 5 ms under a guard |
 //! | `attributes` | one `WorkQueue::apply_attrs` on a queue without work that was used from every CPU |
-//! | `dependency` | as many items as CPUs wait for one that is queued later: from its submission until all have ended |
+//! | `dependency` | from the submission of an item until all have ended, if as many items as there are CPUs wait for that item |
 //!
 //! In the first two groups, the pool is *busy*: an item holds its only worker, so that no other item runs. After each
 //! batch the worker is released and all items run, outside of the measured time. The issuer shares the pool's CPU, as
-//! an issuer of a per-CPU queue does. *Below* `max_active`, items go to the worklist; *above*, they go to the waiting
-//! list of their queue.
+//! an issuer of a per-CPU queue does. *Below* `max_active`, items go to the worklist. *Above* it, they go to the
+//! waiting list of their queue.
 #![allow(missing_docs, reason = "a bench has no documentation but its header")]
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "stands in for a user of the crate")]
 
@@ -40,14 +40,14 @@ use testkit::{burn, pin};
 
 use figures::{Aim, Figures};
 
-/// The items of a batch that is queued while the pool is busy: two queues full, below their `max_active`.
+/// The number of items of a batch that is queued while the pool is busy. Two queues admit all of them.
 const BATCH: usize = 1024;
 const MAX_ACTIVE: usize = 512;
-/// The no-ops of an end-to-end run.
+/// The number of no-ops of an end-to-end run.
 const NO_OPS: u64 = 100_000;
-/// The items of the mixed load.
+/// The number of items of the mixed load.
 const MIXED: u32 = 4000;
-/// The CPU time of each of them.
+/// The CPU time of each item of the mixed load.
 const BURN: Duration = Duration::from_micros(500);
 
 fn main() {
@@ -69,9 +69,9 @@ fn main() {
 
 // Queueing onto a busy pool.
 
-/// A pool of one CPU, the queues that share it, and an item that keeps it busy without using its CPU.
+/// The queues that share a pool of one CPU, which an item keeps busy without using the CPU.
 struct BusyPool {
-    /// One queue above `max_active`; below it, as many as a batch needs.
+    /// One queue for items above `max_active`, or as many queues as a batch below `max_active` needs.
     queues: Vec<WorkQueue>,
     gatekeeper: WorkQueue,
 }
@@ -83,14 +83,14 @@ struct Gate {
 }
 
 impl BusyPool {
-    /// `max_active` is the number of items before others have to wait.
+    /// `max_active` is the number of items that each queue admits before further items have to wait.
     fn new(kind: fn(&'static str) -> WorkQueueBuilder, max_active: usize) -> Self {
         let executor = Executor::builder().cpus(CpuSet::single(first_cpu())).build();
         let executor = executor.expect("an executor of one CPU can be made");
         let queue =
             |name| kind(name).max_active(max_active).build_on(&executor).expect("a queue can be made");
         let (queues, gatekeeper) = if max_active == 1 {
-            // The gate holds the only slot, so not even a first item is on the worklist.
+            // The gate holds the only slot of the queue, so all items of a batch go to the waiting list.
             let queue = queue("full");
             (vec![queue.clone()], queue)
         } else {
@@ -99,7 +99,7 @@ impl BusyPool {
         Self { queues, gatekeeper }
     }
 
-    /// Returns when the gate holds the worker.
+    /// Spawns the gate, and returns when it holds the worker.
     fn close(&self) -> Gate {
         let (release, released) = channel();
         let (begin, begun) = channel();
@@ -119,7 +119,7 @@ impl BusyPool {
         self.queues.iter().for_each(|queue| queue.flush().expect("the bench is no item"));
     }
 
-    /// Returns the time of `iterations` calls of `enqueue`, in batches. Each call gets its number within its batch.
+    /// Returns the time of `iterations` calls of `enqueue`, in batches. Each call gets its number within the batch.
     fn time(&self, iterations: u64, mut enqueue: impl FnMut(&WorkQueue, usize)) -> Duration {
         let mut spent = Duration::ZERO;
         let mut left = iterations as usize;
@@ -365,7 +365,7 @@ fn batches(criterion: &mut Criterion, figures: &Figures) {
 
 fn attributes(criterion: &mut Criterion, figures: &Figures) {
     let mut group = criterion.benchmark_group("attributes");
-    // One queue changes between pools that exist, the other one to pools that are made.
+    // In the first case the queue changes between existing pools, in the second case to pools that are made.
     for (name, other_user) in [("between pools in use", true), ("pools come and go", false)] {
         let levels = [1, 2].map(|nice| Attrs::new().nice(nice));
         let queue = build(WorkQueue::builder("changing"));
@@ -392,7 +392,7 @@ fn attributes(criterion: &mut Criterion, figures: &Figures) {
 fn mixed_load(criterion: &mut Criterion, figures: &Figures) {
     let mut group = criterion.benchmark_group("mixed load");
     group.sample_size(10);
-    // The executor is not shared, so that all threads are counted.
+    // This bench has an executor of its own, so that all its threads are counted.
     let threads = Arc::new(Threads::default());
     let (starting, stopping) = (Arc::clone(&threads), Arc::clone(&threads));
     let executor = Executor::builder()
@@ -448,7 +448,7 @@ impl Threads {
     }
 }
 
-// Items that wait for another one.
+// Items that wait for another item.
 
 fn dependency(criterion: &mut Criterion, figures: &Figures) {
     let mut group = criterion.benchmark_group("dependency");
@@ -465,7 +465,7 @@ fn dependency(criterion: &mut Criterion, figures: &Figures) {
     group.finish();
 }
 
-/// Returns the time from the submission of the later item until all have ended.
+/// Returns the time from the submission of the later item until all items have ended.
 fn resolve(queue: &WorkQueue, waiters: usize) -> Duration {
     let event = Arc::new((Mutex::new(false), Condvar::new()));
     let (arrive, arrived) = channel();
@@ -512,8 +512,8 @@ fn first_cpu() -> usize {
     Executor::global().cpus().first().expect("an executor has a CPU")
 }
 
-/// Runs `measure` on this CPU, if the system permits it. It runs on another thread, because the executor follows the
-/// CPUs of the main one.
+/// Runs `measure` on this CPU, if the system permits it. A new thread runs it, because the executor follows the CPUs of
+/// the main thread.
 fn on_cpu<R: Send>(cpu: usize, measure: impl FnOnce() -> R + Send) -> R {
     let there = || {
         if let Err(error) = pin(cpu) {

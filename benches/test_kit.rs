@@ -1,12 +1,12 @@
-//! The cost of the test kit for an ordinary executor: no-op items in a build with the feature `testing`, and in a build
-//! without it.
+//! The cost of the test kit for an ordinary executor, measured by no-op items in a build with the feature `testing` and
+//! in a build without it.
 //!
 //! ```text
 //! make bench-testing
 //! ```
 //!
-//! The two builds run in turns (`no_ops`), in `ROUNDS=n` rounds, and the table shows medians. With `--check`, the bench
-//! exits with 1 if the kit costs more than permitted in each of up to three measurements.
+//! The two builds run in turns (see `no_ops`), in `ROUNDS=n` rounds, and the table shows medians. With `--check`, the
+//! bench exits with 1 if the kit costs more than permitted in each of up to three measurements.
 #![allow(missing_docs, reason = "a bench has no documentation but its header")]
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "stands in for a user of the crate")]
 
@@ -14,8 +14,8 @@ mod no_ops;
 
 use no_ops::{CASES, InTurns, Setting, more};
 
-/// The permitted cost, as a part of an item's time: the mean of all cases, and that of any one case. Two builds place
-/// their code differently, which alone makes a case 2 or 3 % faster or slower.
+/// The permitted costs as parts of an item's time: the mean cost of all cases, and the cost of any single case. Two
+/// builds place their code differently, and this difference alone makes a case 2 or 3 % faster or slower.
 const MOST: [f64; 2] = [0.02, 0.05];
 
 const SETTINGS: [Setting; 1] = [("items", false)];
@@ -26,7 +26,7 @@ fn main() {
     }
 }
 
-/// Prints what the kit costs. Returns whether that is permitted.
+/// Prints the cost of the kit, and returns whether it is permitted.
 fn show(found: &InTurns, rounds: usize) -> bool {
     let [mean, one] = MOST.map(|most| 100.0 * most);
     println!(
@@ -42,6 +42,6 @@ fn show(found: &InTurns, rounds: usize) -> bool {
     }
     let mean = costs.iter().sum::<f64>() / costs.len() as f64;
     println!("{:<50}{:>8}", "mean", more(mean));
-    // A case without a time has no cost, and is not permitted.
+    // A case without times has a cost of NaN, which counts as not permitted.
     mean <= MOST[0] && costs.iter().all(|cost| *cost <= MOST[1])
 }

@@ -1,11 +1,13 @@
-//! Makespans of the four documented timelines on one CPU, and of (b) without guards.
+//! Makespans (the times until the last item has ended) of the four documented timelines on one CPU, and of (b) without
+//! guards.
 //!
 //! ```text
 //! cargo bench --bench timelines -- --quick
 //! ```
 //!
-//! Documented are 50, 25, 35 and 25 ms; up to 1.1 times as much is good. Without guards, (b) takes 50 ms. The times are
-//! from the first submission to the last stamp inside an item, as in `lab/timelines`, which also shows every event.
+//! The documented makespans are 50, 25, 35 and 25 ms, and up to 1.1 times as much is good. Without guards, (b) takes 50
+//! ms. The times are from the first submission to the last time stamp inside an item, as in `lab/timelines`, which also
+//! shows every event.
 #![allow(missing_docs, reason = "criterion's macros make public functions")]
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "stands in for a user of the crate")]
 

@@ -1,4 +1,4 @@
-//! The cost of delayed submissions, cancels and waits; ends with a table of figures and their aims.
+//! The cost of delayed submissions, cancels and waits. The bench ends with a table of figures and their aims.
 //!
 //! ```text
 //! cargo bench --bench timers -- --quick
@@ -7,16 +7,16 @@
 //!
 //! | group | one iteration |
 //! |---|---|
-//! | `timer` | `enqueue` with a delay, or `cancel`, of one of 100 000 items that are armed for random times within an hour |
-//! | `move` | `reschedule` of an armed item, as for debouncing |
-//! | `lateness` | from the requested time to the run, on an idle machine: p99 of 2000 timers |
-//! | `returns` | from the cancel of an item that sleeps until its sleep returns, on an idle machine: p99 of 500 items |
+//! | `timer` | one `enqueue` with a delay, or one `cancel`, of one of 100 000 items that are armed for random times within an hour |
+//! | `move` | one `reschedule` of an armed item, as for debouncing |
+//! | `lateness` | the p99 of the times from the requested time to the run, of 2000 timers on an idle machine |
+//! | `returns` | the p99 of the times from the cancel of a sleeping item until its sleep returns, of 500 items on an idle machine |
 //! | `cancel` | one `cancel` of a pending item |
 //! | `flush` | one `flush` of a queue, or of an item, with nothing to wait for |
 //! | `wait` | one `cancel_and_wait` of an idle item |
 //!
-//! With `--check`, the bench measures only `lateness` and `returns`. It exits with 1 if the median of several rounds of
-//! one of them is over the limit in each of up to three measurements.
+//! With `--check`, the bench measures only `lateness` and `returns`. A measurement is the median of several rounds. The
+//! bench exits with 1 if `lateness` or `returns` is over its limit in each of up to three measurements.
 #![allow(missing_docs, reason = "a bench has no documentation but its header")]
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "stands in for a user of the crate")]
 
@@ -36,13 +36,13 @@ use figures::{Aim, Figures};
 const ARMED: usize = 100_000;
 const UNLIMITED: &str = "the queue has no limit";
 const HOUR: u64 = 3_600_000_000;
-/// The timers of a round of `lateness`.
+/// The number of timers of a round of `lateness`.
 const TIMERS: usize = 2000;
-/// The items of a round of `returns`.
+/// The number of items of a round of `returns`.
 const WAITS: usize = 500;
 /// The aim for the 99th percentile of a round, in seconds.
 const LATE: f64 = 1e-3;
-/// The rounds of a measurement of `--check`, and how often a value over the limit is measured.
+/// The rounds of a measurement of `--check`. `TRIES` is how often a value over the limit is measured at most.
 const ROUNDS: usize = 5;
 const TRIES: usize = 3;
 
@@ -65,7 +65,7 @@ fn build(queue: WorkQueueBuilder) -> WorkQueue {
     queue.build().expect("a queue can be made")
 }
 
-/// Delays within an hour that look random: the high bits of a linear congruential generator.
+/// Returns delays within an hour that look random, from the high bits of a linear congruential generator.
 fn delays() -> impl Iterator<Item = Duration> {
     let mut state = 1_u64;
     std::iter::repeat_with(move || {
@@ -133,7 +133,7 @@ fn moves(criterion: &mut Criterion, figures: &Figures) {
     item.cancel();
 }
 
-/// Measures one round on a queue of an idle executor.
+/// A function that measures one round on a queue of an idle executor.
 type Round = fn(&WorkQueue) -> Duration;
 
 /// The measures that have an aim.
@@ -161,12 +161,12 @@ fn check() {
     }
 }
 
-/// Arms timers on an idle executor. Returns the lateness that 99 % of them do not exceed.
+/// Arms timers on an idle executor, and returns the lateness that 99 % of them do not exceed.
 fn late_by(queue: &WorkQueue) -> Duration {
     let (tell, told) = channel();
     let handles: Vec<_> = (0..TIMERS)
         .map(|n| {
-            // One timer fires every 400 µs, and none before all are armed.
+            // One timer fires every 400 µs, and no timer fires before all are armed.
             let delay = Duration::from_millis(20) + n as u32 * Duration::from_micros(400);
             let (due, tell) = (Instant::now() + delay, tell.clone());
             let item = move || tell.send(due.elapsed()).expect("the bench listens");
@@ -179,8 +179,8 @@ fn late_by(queue: &WorkQueue) -> Duration {
     late[TIMERS * 99 / 100]
 }
 
-/// Cancels items that sleep, one after the other, on an idle executor. Returns the time within which 99 % of the sleeps
-/// have returned after the cancel.
+/// Cancels sleeping items, one after the other, on an idle executor. Returns the time after the cancel within which 99
+/// % of the sleeps have returned.
 fn returns_after(queue: &WorkQueue) -> Duration {
     let return_of_one = || {
         let (asked, (begin, begun)) = (Arc::new(OnceLock::<Instant>::new()), channel());
@@ -192,7 +192,7 @@ fn returns_after(queue: &WorkQueue) -> Duration {
         };
         let waits = queue.spawn(waits).expect(UNLIMITED);
         begun.recv().expect("the item begins");
-        // The item falls asleep meanwhile.
+        // The item falls asleep during this pause.
         std::thread::sleep(Duration::from_micros(400));
         asked.set(Instant::now()).expect("it was not set before");
         waits.stop();

@@ -6,10 +6,10 @@
 //! target/release/deps/tracing-ONE --against target/release/deps/tracing-OTHER
 //! ```
 //!
-//! An item queues the next one, which is the same (`reusable`) or a new closure (`one-shot`). So one worker does
-//! everything and no thread is woken: the CPU time of the process is that of the items. The two programs run in turns,
-//! each as a process of its own, because two builds of one library do not fit into one program. The fastest of all
-//! rounds counts, because other programs only make rounds slower.
+//! Each item queues the next item, which is the same item (`reusable`) or a new closure (`one-shot`). So one worker
+//! does all work and no thread is woken, and the CPU time of the process is that of the items. The two programs run in
+//! turns, each as a process of its own, because two builds of one library do not fit into one program. The fastest of
+//! all rounds counts, because other programs only make rounds slower.
 #![allow(missing_docs, reason = "a bench has no documentation but its header")]
 #![allow(clippy::disallowed_methods, reason = "stands in for a user of the crate")]
 
@@ -24,10 +24,10 @@ use cmwq::{Work, WorkQueue};
 use lexopt::prelude::*;
 use rustix::time::{ClockId, clock_gettime};
 
-/// The items of a round.
+/// The number of items of a round.
 const ITEMS: u64 = 100_000;
 const ROUNDS: usize = 10;
-/// How often each program runs.
+/// The number of times that each program runs.
 const RUNS: usize = 31;
 const KINDS: [&str; 2] = ["reusable", "one-shot"];
 
@@ -52,7 +52,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
 }
 
-/// Returns the fastest rounds, in ns for each item.
+/// Returns the nanoseconds per item in the fastest round of each kind.
 fn measure() -> Result<[f64; 2], Box<dyn Error>> {
     let queue = WorkQueue::per_cpu("chain").build()?;
     let rounds = |round: &dyn Fn()| {

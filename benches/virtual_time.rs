@@ -1,5 +1,5 @@
-//! The real time that virtual time takes: runs of the test kit, with timers that fire; ends with a table of figures and
-//! their aims.
+//! The real time that virtual time takes, in runs of the test kit with timers that fire. The bench ends with a table of
+//! figures and their aims.
 //!
 //! ```text
 //! cargo bench --features testing --bench virtual_time -- --quick
@@ -8,9 +8,9 @@
 //!
 //! | group | one iteration |
 //! |---|---|
-//! | `hour` | a run in which an hour passes: 30 firings of a periodic item, and 30 of a debounced one after 90 changes |
+//! | `hour` | a run in which an hour passes, with 30 firings of a periodic item, and 30 firings of a debounced item after 90 changes |
 //! | `firing` | one of 6000 firings of the same items in one run |
-//! | `seed` | the same hour with a seed, which interrupts threads |
+//! | `seed` | the run of `hour` with a seed, which interrupts threads |
 //!
 //! With `--check`, the bench exits with 1 if the median of `hour` or of `firing` is over the aim in each of up to three
 //! measurements.
@@ -32,11 +32,12 @@ use figures::{Aim, Figures};
 /// The aims, in seconds.
 const HOUR: f64 = 10e-3;
 const FIRING: f64 = 60e-6;
-/// The firings in an hour.
+/// The number of firings in an hour.
 const FIRINGS: u64 = 60;
-/// The hours of the run in which single firings are measured.
+/// The number of hours of the run in which single firings are measured.
 const HOURS: u64 = 100;
-/// The rounds of a measurement of `--check`, and how often a median over the aim is measured.
+/// The rounds of a measurement of `hour` by `--check`. `firing` has a tenth as many. `TRIES` is how often a median over
+/// the aim is measured at most.
 const ROUNDS: usize = 51;
 const TRIES: usize = 3;
 
@@ -53,7 +54,7 @@ fn main() -> ExitCode {
     });
     let firing = figures.add("a firing", Some(Aim::AtMost(FIRING)));
     criterion.bench_function("firing", |bencher| {
-        // An iteration is a firing, but a run has so many.
+        // An iteration is one firing, but a run has this many firings.
         let firings = HOURS * FIRINGS;
         bencher.iter_custom(|times| {
             let runs = times.div_ceil(firings);
@@ -96,7 +97,7 @@ fn check() -> ExitCode {
     if hour && firing { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Runs so many hours of debouncing and of periodic work. Returns the real time that this takes.
+/// Runs this many hours of debouncing and of periodic work, and returns the real time that they take.
 fn run(setup: &Setup, hours: u64) -> Duration {
     let (begin, secs) = (Instant::now(), Duration::from_secs);
     let fired = setup.run(move || {
@@ -109,7 +110,7 @@ fn run(setup: &Setup, hours: u64) -> Duration {
         let tick = queue.item(count()).spawn_every(secs(120)).expect("the queue is open");
         let end = clock::now() + secs(3600 * hours);
         while clock::now() < end {
-            // Three changes, ten seconds apart, and one save a minute after the last change.
+            // There are three changes, ten seconds apart, and one save a minute after the last change.
             for _change in 0..3 {
                 queue.item(&save).after(secs(60)).reschedule().expect("the queue is open");
                 advance(secs(10));

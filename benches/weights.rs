@@ -1,23 +1,26 @@
-//! What the weights of queues promise, on this machine; ends with a table of figures and their aims.
+//! The promises of queue weights, measured on this machine. The bench ends with a table of figures and their aims.
 //!
 //! ```text
 //! make weights-check
 //! ```
 //!
-//! * **Shares of CPU time.** Three queues with the weights 100, 200 and 400 always have items: of 10 µs, 10 ms, 10 µs.
-//!   The figure is the greatest difference between a queue's part of the CPU time and its part of the weights, relative
-//!   to the latter. The CPU time is that of the queues' counters, which includes what a worker needs for each item.
-//! * **The same, as items see it.** Here, each item measures its own CPU time. Short items pay for their worker, so
-//!   this figure has no aim.
-//! * **Start behind a backlog.** A queue has a million items of 10 ms. Another one, of a hundredth of its weight, has
-//!   one short item every few milliseconds. The figure is the 99th percentile of the time from a submission to the
-//!   start.
-//! * **No-ops beside a weighted queue.** An item on one CPU queues 500 no-ops on a default queue. Every twentieth such
-//!   item, which is every millisecond or so, also queues one on another queue. The figure is the rate if that other
-//!   queue has a weight, relative to the rate if it has none. Rounds of both alternate.
-//! * **No-ops of a queue with a weight.** As before, but the queue of the no-ops has the weight. There is no aim.
+//! * **Shares of CPU time.** Three queues with the weights 100, 200 and 400 always have items, of 10 µs, 10 ms and 10
+//!   µs. The figure is the greatest difference between a queue's part of the CPU time and its part of the weights,
+//!   relative to its part of the weights. The CPU time is that of the queues' counters, which includes the worker's own
+//!   time for each item.
+//! * **Shares of CPU time as items see it.** For this figure, each item measures its own CPU time. The worker's time
+//!   for short items is charged to their queue and missing here, so this figure has no aim.
+//! * **Start behind a backlog.** A queue has a million items of 10 ms. Another queue, with a hundredth of its weight,
+//!   gets one short item every few milliseconds. The figure is the 99th percentile of the time from the submission of a
+//!   short item to its start.
+//! * **No-ops beside a weighted queue.** On one CPU, items queue batches of 500 no-ops on a default queue. With every
+//!   twentieth batch, which is every millisecond or so, the item also queues one no-op on another queue. The figure is
+//!   the rate of no-ops if that other queue has a weight, relative to the rate if it has none. Rounds with and without
+//!   the weight alternate.
+//! * **No-ops of a queue with a weight.** As in the figure before, but the queue of the no-ops has the weight. This
+//!   figure has no aim.
 //!
-//! With `--check`, exits with 1 if a figure misses its aim in each of three measurements.
+//! With `--check`, the bench exits with 1 if a figure misses its aim in each of three measurements.
 #![allow(missing_docs, reason = "a bench has no documentation but its header")]
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "stands in for a user of the crate")]
 
@@ -33,7 +36,7 @@ use rustix::time::{ClockId, clock_gettime};
 use testkit::burn;
 use testkit::stats::median;
 
-/// How often a figure that misses its aim is measured.
+/// How often a figure that misses its aim is measured at most.
 const TRIES: usize = 3;
 
 const SHORT: Duration = Duration::from_micros(10);
@@ -44,13 +47,13 @@ const TENANTS: [(u32, Duration); 3] = [(100, SHORT), (200, LONG), (400, SHORT)];
 const BACKLOG: usize = 1_000_000;
 const WARM_UP: Duration = Duration::from_millis(500);
 const MEASURED: Duration = Duration::from_secs(3);
-/// The short items behind a backlog.
+/// The number of short items behind a backlog.
 const VISITS: usize = 400;
 
-/// The no-ops of a batch. They are fewer than the queue's `max_active`, so all of them wait in the pool.
+/// The number of no-ops of a batch. They are fewer than the queue's `max_active`, so all of them wait in the pool.
 const BATCH: usize = 500;
 const MAX_ACTIVE: usize = 512;
-/// The other queue gets an item with one of so many batches.
+/// The number of batches with which the other queue gets one item.
 const BATCHES: usize = 20;
 const ROUNDS: usize = 30;
 const ROUND: Duration = Duration::from_millis(40);
@@ -120,7 +123,7 @@ fn tenant(weight: u32) -> WorkQueueBuilder {
     WorkQueue::builder("tenant").weight(weight).attrs(Attrs::new().scope(AffinityScope::System))
 }
 
-/// Queues items that last longer than any measurement.
+/// Queues so many items that they last longer than any measurement.
 fn backlog(queue: &WorkQueue, item: impl Fn() + Clone + Send + 'static) {
     assert!(queue.items(std::iter::repeat_n(item, BACKLOG)).spawn_detached().is_ok(), "{UNLIMITED}");
 }
@@ -131,8 +134,8 @@ fn cpu_time() -> Duration {
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
-/// Returns by how much the shares of queues with backlogs differ from their weights: by their counters, or else as
-/// their items see it.
+/// Returns by how much the shares of queues with backlogs differ from their weights. The shares are those of the
+/// queues' counters, or those that the items see.
 fn error_of_shares(by_counters: bool) -> f64 {
     let executor = Executor::builder().build().expect(DEFAULTS);
     let seen = TENANTS.map(|_| Arc::new(AtomicU64::new(0)));
@@ -167,7 +170,7 @@ fn error_of_shares(by_counters: bool) -> f64 {
     errors.fold(0.0, f64::max)
 }
 
-/// Returns the time until an item starts although another queue has a backlog: the 99th percentile, in seconds.
+/// Returns the 99th percentile of the time until an item starts while another queue has a backlog, in seconds.
 fn start_behind_backlog() -> f64 {
     let executor = Executor::builder().build().expect(DEFAULTS);
     let queues = [10_000, 100].map(|weight| tenant(weight).build_on(&executor).expect(DEFAULTS));
@@ -196,8 +199,8 @@ fn give_up<const N: usize>(queues: [WorkQueue; N], executor: Executor) {
     executor.shutdown(Duration::MAX).expect("no item waits");
 }
 
-/// Returns the rate of no-ops if their queue and the other queue have these weights, relative to their rate if both
-/// have none.
+/// Returns the rate of no-ops if their queue and the other queue have these weights. The rate is relative to the rate
+/// if neither queue has a weight.
 fn rate_of_no_ops(weights: [Option<u32>; 2]) -> f64 {
     let (without, with) = (NoOps::new([None, None]), NoOps::new(weights));
     let ratios = (0..ROUNDS + 1).map(|_| without.nanos() / with.nanos());
@@ -247,7 +250,7 @@ impl NoOps {
         Self { executor, queue, issue, told }
     }
 
-    /// Returns the time of an item in nanoseconds, in the median of several turns of [`BATCHES`] batches.
+    /// Returns the time of an item in nanoseconds, as the median of several turns of [`BATCHES`] batches.
     fn nanos(&self) -> f64 {
         let begin = Instant::now();
         let mut turns = Vec::new();

@@ -16,7 +16,7 @@ use crate::sys::wait::Until;
 /// Returns whether the calling code should stop. A long item calls this from time to time, and returns early when the
 /// result is true.
 ///
-/// In an item, this is true once
+/// In an item, the result is true once
 ///
 /// * a handle has asked the item to stop ([`JoinHandle::stop`](crate::JoinHandle::stop),
 ///   [`Work::stop`](crate::Work::stop) and others),
@@ -25,10 +25,11 @@ use crate::sys::wait::Until;
 /// * its queue is [destroyed at once](crate::WorkQueue::destroy_now), or
 /// * a [shutdown](crate::Executor::shutdown) of its executor has run out of time.
 ///
-/// In a call of [`CancelToken::enter`], this is true once the entered token is cancelled. Anywhere else, it is false.
+/// In a call of [`CancelToken::enter`], the result is true once the entered token is cancelled. Anywhere else, it is
+/// false.
 ///
 /// The call takes a few nanoseconds, allocates nothing, and works in every item. While a thread waits for the run of a
-/// [`Work`](crate::Work), the call takes a lock, too. An item that does not ask pays nothing.
+/// [`Work`](crate::Work), the call takes a lock, too. An item that never calls this function pays nothing.
 ///
 /// # Examples
 ///
@@ -50,9 +51,10 @@ pub fn is_cancelled() -> bool {
 /// [entered](CancelToken::enter). The token is cancelled when [`is_cancelled`] becomes true. Outside of items, returns
 /// a new token that no other code cancels.
 ///
-/// An item can hand its token to other threads, which can then wait until the item is asked to stop. It can also submit
-/// items with its token. When the item is asked to stop, so are these items. A cancel of this token asks the item
-/// itself to stop. The token of a reusable [`Work`](crate::Work) belongs to one run.
+/// An item can hand its token to other threads, which can then wait until the item is asked to stop. The item can also
+/// submit other items with its token. When the item is asked to stop, these items are asked to stop, too. A cancel of
+/// the token by any thread asks the item itself to stop. The token of a reusable [`Work`](crate::Work) belongs to one
+/// run.
 ///
 /// # Examples
 ///
@@ -79,9 +81,9 @@ pub fn cancel_token() -> CancelToken {
 
 /// A token by which threads ask items, or any other code, to stop. All clones refer to the same token.
 ///
-/// Tokens form trees. A cancel of a token also cancels its [children](Self::child). A child can be cancelled alone,
-/// before its parent. A token may have a deadline, from which on the token counts as cancelled. The deadline of a
-/// child is never later than the deadline of its parent.
+/// Tokens form trees. A cancel of a token also cancels its [children](Self::child). A cancel of a child does not cancel
+/// its parent. A token may have a deadline. Once the deadline has passed, the token counts as cancelled. The deadline
+/// of a child is never later than the deadline of its parent.
 ///
 /// A cancel interrupts no code. Items that have not begun do not run, and the waits whose names end in `_cancellable`
 /// end early. All other code must ask whether it should stop, and then return.
@@ -120,9 +122,9 @@ impl CancelToken {
         Self(Token::new(Time::NEVER))
     }
 
-    /// Makes a child of this token. A cancel of this token also cancels the child, and the child can be cancelled
-    /// alone. If this token is already cancelled, so is the child. Once all clones of a child are dropped, it takes no
-    /// memory.
+    /// Makes a child of this token. A cancel of this token also cancels the child, but a cancel of the child does not
+    /// cancel this token. If this token is already cancelled, so is the child. Once all clones of a child are dropped,
+    /// the child takes no memory.
     ///
     /// # Examples
     ///
@@ -139,7 +141,8 @@ impl CancelToken {
         Self(self.0.child(Time::NEVER))
     }
 
-    /// Makes a [child](Self::child) with a deadline. If this token has an earlier deadline, that one applies.
+    /// Makes a [child](Self::child) with a deadline. If this token has an earlier deadline, the child has that earlier
+    /// deadline.
     ///
     /// # Examples
     ///
@@ -157,7 +160,7 @@ impl CancelToken {
         Self(self.0.child(clock::time(deadline)))
     }
 
-    /// Makes a [child](Self::child) whose deadline is in `time` from now.
+    /// Makes a [child](Self::child) whose deadline passes after `time`, counted from this call.
     ///
     /// # Examples
     ///
@@ -178,7 +181,7 @@ impl CancelToken {
     /// cancelled.
     ///
     /// The call runs no item. It may run the destructors of closures whose timers it cancels, and the wakers of tasks.
-    /// It contains their panics.
+    /// Panics of these destructors and wakers do not reach the caller.
     pub fn cancel(&self) {
         self.0.cancel();
     }
@@ -227,7 +230,7 @@ impl CancelToken {
         (deadline < Time::NEVER).then(|| deadline.since(clock::now()))
     }
 
-    /// Waits under a blocking guard until the token is cancelled, or until its deadline.
+    /// Waits under a blocking guard until the token is cancelled, or its deadline has passed.
     ///
     /// # Examples
     ///
@@ -246,8 +249,8 @@ impl CancelToken {
     ///
     /// # Errors
     ///
-    /// Returns [`WaitError::Forked`] if the token is not cancelled and belongs to the process that this one was forked
-    /// from.
+    /// Returns [`WaitError::Forked`] if the token is not cancelled, and belongs to the process from which this process
+    /// was forked.
     pub fn wait(&self) -> Result<(), WaitError> {
         self.wait_until(Until::FOREVER)
     }
@@ -280,8 +283,8 @@ impl CancelToken {
 
     /// Waits in a task of any runtime until the token is cancelled. Dropping the future ends only the wait.
     ///
-    /// The deadline wakes no task, because this crate has no timers for tasks. To wait for both, use the timer of the
-    /// runtime beside this future.
+    /// The deadline wakes no task, because this crate has no timers for tasks. To wait for the deadline, too, use a
+    /// timer of the runtime beside this future.
     ///
     /// # Examples
     ///
@@ -310,10 +313,10 @@ impl CancelToken {
         })
     }
 
-    /// Calls `function`. Until it returns, [`is_cancelled`], [`cancel_token`] and the waits whose names end in
-    /// `_cancellable` refer to this token. In an item, this token replaces the item's own token. To obey both tokens,
-    /// enter a [child](Self::child) of [`cancel_token`]. Calls may be nested. When the call returns or panics, the
-    /// former token applies again.
+    /// Calls `function`. Until `function` returns, [`is_cancelled`], [`cancel_token`] and the waits whose names end in
+    /// `_cancellable` refer to this token. In an item, this token replaces the item's own token. If the code must obey
+    /// the item's own token, too, enter a [child](Self::child) of [`cancel_token`] instead. Calls may be nested. When
+    /// the call returns or panics, the former token applies again.
     ///
     /// # Examples
     ///

@@ -43,7 +43,7 @@ pub fn current_work() -> Option<Work> {
 }
 
 /// Returns the queue of the item that the caller executes. Returns `None` outside of items. Also returns `None` if the
-/// last handle of the queue is gone, because such a queue accepts no more items.
+/// last handle of the queue was dropped, because such a queue accepts no more items.
 ///
 /// An item consists of more than its function. The panic handler and the destructors of the function's captured values
 /// also run as parts of the item.
@@ -63,8 +63,8 @@ pub fn current_queue() -> Option<WorkQueue> {
     context::current_queue().map(WorkQueue::from_handle)
 }
 
-/// Returns the name of the queue of the item that the caller executes, even if the last handle of that queue is gone.
-/// Returns `None` outside of items.
+/// Returns the name of the queue of the item that the caller executes, even if the last handle of that queue was
+/// dropped. Returns `None` outside of items.
 ///
 /// # Examples
 ///
@@ -85,8 +85,8 @@ pub fn current_queue_name() -> Option<String> {
 /// description holds until the item sets another description or ends. Outside of items, this does nothing, and does not
 /// format its argument.
 ///
-/// This costs one allocation and one lock. Apart from this function, only snapshots and stall reports take this lock.
-/// Items that set no description pay nothing.
+/// A call in an item costs one allocation and takes one lock. Apart from this function, only snapshots and stall
+/// reports take this lock. Items that set no description pay nothing.
 ///
 /// # Examples
 ///
@@ -111,8 +111,8 @@ pub fn set_description(description: impl fmt::Display) {
 
 /// Returns whether the calling thread is a rescuer, which executes an item because no worker could be made.
 ///
-/// If so, the item's pool is short of threads, and the item's queue has only this thread. In that case, an item that
-/// other items wait for may choose to do less.
+/// If so, the item's pool is short of threads, and this thread is the only one on which the item's queue can rely. If
+/// other items wait for the item, it may then choose to do less work.
 ///
 /// # Examples
 ///

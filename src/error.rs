@@ -67,20 +67,20 @@ pub enum BuildExecutorError {
     MinIdle(usize),
     /// The thread name prefix is empty, or contains a NUL.
     ThreadName(String),
-    /// `stack_size` is above the limit, or below 16 KiB, which is the smallest stack that a worker can run with.
+    /// `stack_size` is above the limit, or below 16 KiB. A worker needs a stack of at least 16 KiB.
     StackSize {
         /// The size that was given, in bytes.
         bytes: usize,
         /// The largest size that is accepted, in bytes: 1 GiB, or 64 MiB on 32-bit systems.
         limit: usize,
     },
-    /// The patience of `progress_check` is below one millisecond.
+    /// The time given to `progress_check` is below one millisecond.
     #[cfg(any(test, feature = "__testing"))]
     #[doc(hidden)]
     ProgressCheck(Duration),
-    /// `hog_threshold` is below one millisecond. `None` would turn the search for hogs off.
+    /// `hog_threshold` is below one millisecond. To search for no hogs, give `None`.
     HogThreshold(Duration),
-    /// `watchdog_threshold` is below one millisecond. `None` would turn the watchdog off.
+    /// `watchdog_threshold` is below one millisecond. To turn the watchdog off, give `None`.
     WatchdogThreshold(Duration),
     /// The manager's thread cannot be made.
     Thread(io::Error),
@@ -207,9 +207,9 @@ pub enum BuildQueueError {
     Nice(i32),
     /// The executor was shut down, or is being shut down.
     ShutDown,
-    /// The queue's rescuer cannot be made. The system or the executor's `before_spawn` hook refused the rescuer's
-    /// thread, or a hook tried to build the queue on the manager's thread. The manager's thread itself makes the
-    /// rescuers, so it cannot wait for one.
+    /// The queue's rescuer cannot be made. One cause is that the system or the executor's `before_spawn` hook refused
+    /// the rescuer's thread. The other cause is that a hook tried to build the queue on the manager's thread, which
+    /// makes the rescuers and so cannot wait for one.
     Rescuer {
         /// The kind of the error. It is [`io::ErrorKind::Deadlock`] if a hook builds the queue on the manager's thread.
         kind: io::ErrorKind,

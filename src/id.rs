@@ -91,7 +91,7 @@ impl Work {
     }
 }
 
-/// Equal handles refer to the same queue.
+/// Two handles are equal if they refer to the same queue.
 impl PartialEq for WorkQueue {
     fn eq(&self, other: &Self) -> bool {
         self.id() == other.id()
@@ -106,7 +106,7 @@ impl Hash for WorkQueue {
     }
 }
 
-/// Equal handles refer to the same item.
+/// Two handles are equal if they refer to the same item.
 impl PartialEq for Work {
     fn eq(&self, other: &Self) -> bool {
         self.id() == other.id()
@@ -125,7 +125,7 @@ impl Hash for Work {
 impl UnwindSafe for WorkQueue {}
 impl RefUnwindSafe for WorkQueue {}
 
-/// After a panic of an item's function, the next run calls the function again.
+/// An item stays usable after a panic of its function: the next run calls the function again.
 impl UnwindSafe for Work {}
 impl RefUnwindSafe for Work {}
 
@@ -137,11 +137,11 @@ impl RefUnwindSafe for CancelToken {}
 impl UnwindSafe for Permit {}
 impl RefUnwindSafe for Permit {}
 
-/// A builder calls none of its hooks.
+/// A builder only stores its hooks, and calls none of them.
 impl UnwindSafe for WorkQueueBuilder {}
 impl RefUnwindSafe for WorkQueueBuilder {}
 
-/// An executor's builder calls none of its hooks, either.
+/// A builder of an executor also calls none of its hooks.
 impl UnwindSafe for ExecutorBuilder {}
 impl RefUnwindSafe for ExecutorBuilder {}
 

@@ -15,8 +15,8 @@ use crate::sys::wait::Until;
 pub(crate) mod fork;
 pub(crate) mod stop_on_drop;
 
-/// The handle of an item that runs once. If the handle is dropped, the item still runs, unless the handle was told to
-/// [stop it](JoinHandle::stop_on_drop).
+/// The handle of an item that runs once. If the handle is dropped, the item still runs, unless the handle was made to
+/// [stop the item](JoinHandle::stop_on_drop).
 ///
 /// # Examples
 ///
@@ -73,7 +73,7 @@ impl<T> JoinHandle<T> {
     ///
     /// * [`JoinError::Panicked`] with the payload, if the item panicked.
     /// * [`JoinError::Cancelled`] if the item was cancelled before it began, and [`JoinError::DeadlinePassed`] if its
-    ///   deadline had passed by then.
+    ///   deadline had passed before it began.
     /// * [`JoinError::WouldDeadlock`] if the caller is the item, or holds the only slot in which the item can run.
     /// * [`JoinError::Forked`] in a forked process, if the item had not ended before the fork.
     pub fn join(mut self) -> Result<T, JoinError> {
@@ -136,11 +136,11 @@ impl<T> JoinHandle<T> {
         self.raw.cancel()
     }
 
-    /// Cancels the item if it has not begun, as [`cancel`](Self::cancel) does. If the item runs, asks it to stop:
-    /// [`is_cancelled`](crate::is_cancelled) becomes true in it, and its [token](crate::cancel_token) is cancelled.
-    /// Returns whether the item was cancelled before it began.
+    /// Cancels the item if it has not begun, as [`cancel`](Self::cancel) does. If the item runs, asks the item to stop:
+    /// in the item, [`is_cancelled`](crate::is_cancelled) becomes true, and the item's [token](crate::cancel_token) is
+    /// cancelled. Returns whether the item was cancelled before it began.
     ///
-    /// A [join](Self::join) returns the result of an item that was asked to stop, like that of any other item.
+    /// After the request, a [join](Self::join) still returns the item's result, as for any other item.
     ///
     /// # Examples
     ///
@@ -205,11 +205,12 @@ fn join_error(error: WaitError) -> JoinError {
     if error == WaitError::Forked { JoinError::Forked } else { JoinError::WouldDeadlock }
 }
 
-/// A handle can be awaited from any runtime. The output is the result of [`join`](JoinHandle::join). The error
-/// [`JoinError::WouldDeadlock`] is possible only under [`block_on`](crate::blocking::block_on), which holds a thread. A
-/// task that waits holds none. Dropping the handle, or a future that awaits it, detaches the item, which still runs.
+/// A handle can be awaited from any runtime. The output is the result of [`join`](JoinHandle::join). A task that waits
+/// holds no thread. So the error [`JoinError::WouldDeadlock`] is possible only under
+/// [`block_on`](crate::blocking::block_on), which holds a thread. Dropping the handle, or a future that awaits it,
+/// detaches the item, which still runs.
 ///
-/// The thread that ends the item calls the task's waker. A panic of the waker is contained there.
+/// The thread that ends the item calls the task's waker, and contains a panic of the waker.
 ///
 /// # Panics
 ///

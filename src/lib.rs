@@ -21,34 +21,34 @@
 //!
 //! | your items | the queue |
 //! |---|---|
-//! | compute, block under a [guard](#guards), or both, and need not overtake each other | [`WorkQueue::new(name)`](WorkQueue::new): as many run at a time as there are CPUs, near the issuer while CPUs there are free; blocked items do not count |
-//! | do next to nothing, and come from threads on many CPUs | [`WorkQueue::per_cpu(name)`](WorkQueue::per_cpu): they run on the issuer's CPU, so **a single issuer uses a single CPU** |
-//! | compute for so long that items of other queues must not wait for them | for the long items, a [nice level](Attrs::nice) of their own: `WorkQueue::builder(name).attrs(Attrs::new().nice(10))` runs one of them on each CPU, and the system prefers the other items |
-//! | block inside code that you cannot change, between computations (a guard around all of it would hide that they use the CPU) | [`WorkQueue::unbound(name)`](WorkQueue::unbound): each active item has a thread, so set [`max_active_total(16)`](WorkQueueBuilder::max_active_total) or another bound; without one, the queue can take all threads of the executor |
+//! | compute, block under a [guard](#guards), or both, and can wait for items that were queued earlier | [`WorkQueue::new(name)`](WorkQueue::new): it runs as many items at a time as there are CPUs, and does not count blocked items; items run near their issuer while CPUs there are free |
+//! | do next to nothing, and come from threads on many CPUs | [`WorkQueue::per_cpu(name)`](WorkQueue::per_cpu): each item runs on its issuer's CPU, so **a single issuer uses a single CPU** |
+//! | compute for so long that items of other queues must not wait for them | for the long items, a queue with a [nice level](Attrs::nice) of its own: `WorkQueue::builder(name).attrs(Attrs::new().nice(10))` runs one long item on each CPU, and the system prefers the items of other queues |
+//! | compute, and also block inside code that you cannot change (a guard around all of this code would hide that it uses the CPU) | [`WorkQueue::unbound(name)`](WorkQueue::unbound): each active item has a thread, so set [`max_active_total(16)`](WorkQueueBuilder::max_active_total) or another bound; without one, the queue can take all threads of the executor |
 //! | run one at a time, in the order of submission | [`WorkQueue::ordered(name)`](WorkQueue::ordered): many such queues run side by side, each on a thread of its own while it has items |
 //! | must stay near their data | [`WorkQueue::builder(name)`](WorkQueue::builder) with [`attrs`](WorkQueueBuilder::attrs): an [`AffinityScope`], [`strict`](Attrs::strict) |
-//! | are urgent | one of these, with [`high_priority(true)`](WorkQueueBuilder::high_priority) |
-//! | must run even if no thread can be made | one of these, with [`rescuer(true)`](WorkQueueBuilder::rescuer): the queue has its own thread for this case |
-//! | come from clients, without a bound | one of these, with [`max_pending`](WorkQueueBuilder::max_pending): a full queue refuses an item with [`QueueError::Full`] and returns its closure, or lets the issuer [wait](WorkQueueBuilder::when_full) |
+//! | are urgent | one of the queues above, with [`high_priority(true)`](WorkQueueBuilder::high_priority) |
+//! | must run even if no thread can be made | one of the queues above, with [`rescuer(true)`](WorkQueueBuilder::rescuer): the queue has its own thread for this case |
+//! | come from clients, without a bound | one of the queues above, with [`max_pending`](WorkQueueBuilder::max_pending): a full queue refuses an item with [`QueueError::Full`] and returns its closure, or makes the issuer [wait](WorkQueueBuilder::when_full) |
 //!
 //! Only `new` returns a queue. The other functions return a builder, and `build()?` makes the queue. Without settings,
-//! `WorkQueue::builder(name)` makes the same queue as `new`. Queues made by these two functions are called *managed*.
-//! Queues made by `unbound` are called *plain unbound*. All queues share the pools of an [`Executor`], by default the
-//! process-wide one. The module [`kernel`] has the functions that only ports of kernel code need.
+//! `WorkQueue::builder(name)` makes the same queue as `new`. A queue made by `new` or `builder` is called *managed*. A
+//! queue made by `unbound` is called *plain unbound*. All queues of an [`Executor`] share its pools. By default, queues
+//! use the process-wide executor. The module [`kernel`] has the functions that only ports of kernel code need.
 //!
 //! # Which call
 //!
 //! | to submit | call |
 //! |---|---|
-//! | a closure, whose result is wanted | [`spawn`](WorkQueue::spawn), which returns a [`JoinHandle`] to join, to await or to [cancel](JoinHandle::stop). A handle that is dropped detaches its item, unless it was made to [stop on drop](JoinHandle::stop_on_drop) |
+//! | a closure, whose result is wanted | [`spawn`](WorkQueue::spawn), which returns a [`JoinHandle`] to join, to await or to [cancel](JoinHandle::stop). Dropping the handle detaches the item, which still runs, unless the handle was made to [stop on drop](JoinHandle::stop_on_drop) |
 //! | a closure without a result | [`spawn_detached`](WorkQueue::spawn_detached) |
-//! | a function that runs again and again: once for all requests that come before its run, and never twice at the same time | a [`Work`], which threads share by cloning it, and [`enqueue(&work)?`](WorkQueue::enqueue) |
-//! | such a function, a while after the last request (debouncing) | `item(&work).after(delay)`, and [`reschedule()?`](Submission::reschedule) |
+//! | a function that is requested again and again; one run serves all requests that came before it, and runs never overlap | a [`Work`], which threads share by cloning it, and [`enqueue(&work)?`](WorkQueue::enqueue) |
+//! | such a function, to run a while after the last request (debouncing) | `item(&work).after(delay)`, and [`reschedule()?`](Submission::reschedule) |
 //! | a closure that is made only when there is room | [`reserve()?`](WorkQueue::reserve), and then `spawn` of the [`Permit`] |
 //! | on a CPU or node, later, once per period, with a name, or until a deadline | [`item`](WorkQueue::item), which returns a [`Submission`] |
-//! | many closures or many [`Work`]s, with one notification of the pool | [`items(closures).spawn()?`](WorkQueue::items), which returns the handles in order; `spawn_detached()?` returns none. If the queue is full half-way, the [error](RefusedBatch) has the handles of the accepted closures and the other closures |
-//! | a function for many inputs, with the results in order | [`map(inputs, f).collect::<Result<Vec<_>, RunError>>()?`](WorkQueue::map), or any other use of this lazy iterator of `Result<T, RunError>`; at most 64 items are in flight (queued, running, or ended before their result was taken), or 4 for each CPU if that is more, unless [`window(n)`](Map::window) sets another number; dropping the iterator cancels the items that have not begun |
-//! | a function for each of many inputs that borrow, one item for each | [`for_each`](WorkQueue::for_each), which waits for all |
+//! | many closures or many [`Work`]s, with one notification of the pool | [`items(closures).spawn()?`](WorkQueue::items), which returns the handles in order; `spawn_detached()?` returns none. If the queue becomes full half-way, the [error](RefusedBatch) has the handles of the accepted closures, and gives back the other closures |
+//! | a function for many inputs, with the results in order | [`map(inputs, f).collect::<Result<Vec<_>, RunError>>()?`](WorkQueue::map), or any other use of this lazy iterator of `Result<T, RunError>`. At most 64 items are in flight, or 4 for each CPU if that is more; [`window(n)`](Map::window) sets another number. An item is in flight from the time when it is queued until its result is taken. Dropping the iterator cancels the items that have not begun |
+//! | a function for many inputs, which may borrow, with one item for each input | [`for_each`](WorkQueue::for_each), which waits for all |
 //! | closures that borrow, and the chunks of a slice | [`scope`](WorkQueue::scope), which waits for all, and in it [`s.spawn`](Scope::spawn) and [`s.chunks_mut`](Scope::chunks_mut) |
 //! | a part of an item's work, for another CPU if one is free | [`join(a, b)`](join()), which returns both results |
 //!
@@ -58,15 +58,15 @@
 //! |---|---|---|
 //! | items that compute at the same time | as many as there are CPUs, for each [class](#classes) | the kind of the queue |
 //! | items that have begun, running or blocked | 256 for each queue and each CPU on which items were queued | [`max_active`](WorkQueueBuilder::max_active), [`max_active_total`](WorkQueueBuilder::max_active_total) |
-//! | items that wait, and have not begun | a hundred million for each queue and each CPU on which items were queued, because a queue cannot know which refusals its user can handle | [`max_pending`](WorkQueueBuilder::max_pending), for the whole queue |
+//! | items that wait, and have not begun | a hundred million for each queue and each CPU on which items were queued; the number is this high because a queue cannot know which refusals its user can handle | [`max_pending`](WorkQueueBuilder::max_pending), for the whole queue |
 //! | items that wait, in all queues together | no further limit, because only the program knows its memory | the executor's [`max_pending`](ExecutorBuilder::max_pending) |
 //! | bytes of items that wait, in all queues together | no limit, because only the program knows its memory, and the bytes of its items | the executor's [`max_pending_bytes`](ExecutorBuilder::max_pending_bytes), with [`bytes`](Submission::bytes) |
-//! | armed timers | no limit, because a timer is no thread, and each is removed when it fires or is cancelled | cancel them |
+//! | armed timers | no limit, because a timer needs no thread, and is removed when it fires or is cancelled | cancel them |
 //! | threads | 512 workers, or 8 for each CPU if that is more; fewer if the system permits fewer | [`max_threads`](ExecutorBuilder::max_threads) |
 //! | idle threads | each pool keeps 2 idle workers, and one more for each 4 busy ones; others end after 300 s | [`idle_timeout`](ExecutorBuilder::idle_timeout), [`min_idle`](ExecutorBuilder::min_idle), [`prestart`](ExecutorBuilder::prestart) |
-//! | place | the issuer's last-level cache; another one if its CPUs are busy | [`attrs`](WorkQueueBuilder::attrs) |
-//! | missing guards | found by the best method that the system permits | [`detection`](ExecutorBuilder::detection) |
-//! | pools that start nothing for 30 s | reported to the log | [`watchdog_threshold`](ExecutorBuilder::watchdog_threshold) |
+//! | place of an item | a CPU that shares the issuer's last-level cache; if these CPUs are busy, a CPU of another cache | [`attrs`](WorkQueueBuilder::attrs) |
+//! | missing guards | the executor finds them by the best method that the system permits | [`detection`](ExecutorBuilder::detection) |
+//! | pools that have work and start none of it for 30 s | the log has a report of them | [`watchdog_threshold`](ExecutorBuilder::watchdog_threshold) |
 //! | panics | end only their item; the joiner gets the payload; [`map`](WorkQueue::map) and [`for_each`](WorkQueue::for_each) return an error, and begin no further items | [`panic_handler(\|report\| …)`](ExecutorBuilder::panic_handler) |
 //! | histograms, events, metrics, control socket | off | see [Observation](#observation) |
 //!
@@ -75,9 +75,9 @@
 //! These figures were measured at commit 7747094d as root, on a virtual machine with two CPUs (AMD EPYC, Linux 6.18).
 //! With `cargo bench --bench queueing -- --quick`, the submission of a closure to a busy pool takes 40 to 78 ns, and a
 //! guard takes 11 to 14 ns while no item waits. With `make rivals`, the submission of a closure to the default queue
-//! and the join of its result take 1.6 to 9 µs together. `threadpool` takes 18 µs for both, and rayon 17 µs. rayon is
-//! faster for items that queue many short items: 16.5 million/s against 12.9. All figures are in `docs/costs.md` and
-//! `docs/benchmarks.md` of the repository.
+//! and the join of its result take 1.6 to 9 µs together. `threadpool` takes 18 µs for both, and rayon 17 µs. For items
+//! that queue many short items, rayon is faster: it runs 16.5 million/s, and cmwq 12.9. All figures are in
+//! `docs/costs.md` and `docs/benchmarks.md` of the repository.
 //!
 //! # What it cannot do
 //!
@@ -85,9 +85,9 @@
 //! * It polls no futures by itself. An item that waits holds its thread, even in [`block_on`](blocking::block_on).
 //!   Tasks of a runtime can await items.
 //! * It does not store items. Pending items end with the process.
-//! * It does not resolve cycles. Items that wait for each other wait for ever if they form a cycle, or if they hold
-//!   all of the `max_threads` threads. Only debug builds find cycles.
-//! * It does not share CPUs between executors or [classes](#classes) of queues. Each class counts only its own items.
+//! * It does not resolve cycles of waiting items. Items that wait for each other wait for ever if they form a cycle, or
+//!   if they hold all of the `max_threads` threads. Only debug builds find cycles.
+//! * It does not divide the CPUs between executors or [classes](#classes). Each class counts only its own items.
 //! * It does not order the items of a queue by priority. Urgent items need a queue of their own.
 //!
 //! The [guide](mod@guide) shows how to port programs from `threadpool`, rayon, tokio's blocking pool and the kernel,
@@ -109,17 +109,17 @@
 //!
 //! # Classes
 //!
-//! Each class of pools has its own limit on how many items run at the same time:
+//! A class is a group of pools. Each class has its own limit on how many items run at the same time:
 //!
 //! * Per-CPU queues of normal priority are one class, and per-CPU queues of [high
-//!   priority](WorkQueueBuilder::high_priority) are another. Each class runs one item per CPU.
+//!   priority](WorkQueueBuilder::high_priority) are another. Each of the two runs one item per CPU.
 //!   [CPU-intensive](WorkQueueBuilder::cpu_intensive) items start under the same limit, but do not count once they have
 //!   started. So up to `max_active` of them run at the same time.
 //! * Managed queues ([`WorkQueue::new`] and [`builder`](WorkQueue::builder)) have a class for each nice level and each
 //!   division of CPUs into pods. A pod is a group of CPUs that are near each other (see [Locality](#locality)). A pod
-//!   runs as many items as it has CPUs. Queues that divide the same CPUs in the same way share a class. But if there
-//!   are several pods, strict queues have classes of their own. Queues with different affinity scopes or other
-//!   [`Attrs`] are in different classes, whose pods can share CPUs. Pods of different classes ignore each other.
+//!   runs as many items as it has CPUs. Queues of one nice level share a class if they divide the same CPUs in the same
+//!   way. But if there are several pods, strict queues have classes of their own. Pods of different classes can have
+//!   CPUs in common, and ignore each other.
 //! * Plain [`unbound`](WorkQueue::unbound) and [`ordered`](WorkQueue::ordered) queues have no such limit. Each active
 //!   item has a thread of the shared pools, regardless of the other items that run. Only the `max_active` of each queue
 //!   limits the active items. It is 1 for an ordered queue.
@@ -127,11 +127,11 @@
 //! Classes are independent of each other. A program that keeps three classes busy has three runnable threads per CPU,
 //! and the system's scheduler divides the CPU among them.
 //!
-//! The number of threads follows from this. An executor that has had no item has one thread, its manager. A program
-//! with default queues has one pool for each last-level cache. A pool whose CPUs all compute has a worker for each of
-//! them, and a spare one. Each item that blocks under a guard adds a worker, up to 256 for each queue and each CPU on
-//! which items were queued. When the pool is idle again, two workers stay. Each further class has pools of its own. A
-//! class of per-CPU queues has a pool for each CPU.
+//! The number of threads follows from these limits. An executor that has had no item has one thread, its manager. A
+//! program with default queues has one pool for each last-level cache. A pool whose CPUs all compute has a worker for
+//! each of these CPUs, and a spare worker. Each item that blocks under a guard adds a worker, up to 256 for each queue
+//! and each CPU on which items were queued. When the pool is idle again, two workers stay. Each further class has pools
+//! of its own. A class of per-CPU queues has a pool for each CPU.
 //!
 //! A blocked item continues as soon as its call returns, even if another item has taken its place. Then the pool runs
 //! one item more than its limit, until one of its items ends.
@@ -139,27 +139,27 @@
 //! CPUs can come and go. While the executor has work, it watches which CPUs the process may use. Cpusets, hotplug and
 //! the affinity of the main thread, which `taskset` sets, determine these CPUs. The executor also watches the CPU quota
 //! of the process's cgroups. An idle executor watches neither the CPUs nor the quota. When a CPU is lost, its workers
-//! move to other CPUs, and they return when the CPU comes back. Meanwhile, [managed](WorkQueue::builder) queues run
-//! fewer items. If the main thread pins itself, all workers follow it to its CPUs. Pin another thread instead.
+//! move to other CPUs, and return when the CPU comes back. While CPUs are lost, [managed](WorkQueue::builder) queues
+//! run fewer items. If the main thread pins itself, all workers follow it to its CPUs. So pin only other threads.
 //!
 //! # Locality
 //!
 //! An [`AffinityScope`] divides the CPUs of a queue into pods. An item belongs to the pod of the CPU on which it was
 //! submitted.
 //!
-//! * An item of a [managed](WorkQueue::builder) queue starts in its pod if one of the pod's CPUs is free. Otherwise,
-//!   it starts in the nearest pod that has a free CPU, or in its own pod if items often sleep there [without a
-//!   guard](#missing-guards). If the items before it are so short that a running worker will be ready sooner than a
-//!   woken one, the item waits for them. If those turn out to be long, it waits for **at most 3.2 ms**. A CPU may seem
-//!   free although another process or the issuer keeps it. Then the item waits for **at most 3.2 ms** (0.2 ms in a
-//!   quiet pod). It then starts in another pod, or waits once more. The time to make and run threads is not included.
-//! * An item of a [strict](Attrs::strict) queue starts in its pod, and waits if it must. The item stays in the pod as
-//!   long as the pod has a CPU, with one exception. When the process loses a CPU, the system may move workers out of
-//!   their pod. The executor notices this after **at most 400 ms** of running time. Until then, strict items can start
-//!   and run outside of their pod.
+//! * An item of a [managed](WorkQueue::builder) queue starts in its pod if one of the pod's CPUs is free. Otherwise, it
+//!   starts in the nearest pod that has a free CPU. It can also start in its own pod if items often sleep there
+//!   [without a guard](#missing-guards). The items before it may be so short that a running worker is ready sooner than
+//!   a woken one. Then the item waits for them, for **at most 3.2 ms** if they turn out to be long. A CPU may seem free
+//!   although another process or the issuer uses it. Then the item waits for **at most 3.2 ms** (0.2 ms in a quiet
+//!   pod), and starts in another pod or waits once more. These bounds do not include the time to make and run threads.
+//! * An item of a [strict](Attrs::strict) queue starts only in its pod, even if it must wait for that. The item stays
+//!   in the pod as long as the pod has a CPU, with one exception. When the process loses a CPU, the system may move
+//!   workers out of their pod. While workers run items, the executor notices this after **at most 400 ms**. Until then,
+//!   strict items can start and run outside of their pod.
 //! * Items that were queued on a CPU or node by number ([`Submission::on_cpu`]) stay in the pod of that CPU or node.
-//! * Plain [`unbound`](WorkQueue::unbound) queues start each item immediately. Their workers begin in the pod, but the
-//!   system may move them.
+//! * Plain [`unbound`](WorkQueue::unbound) queues start each item immediately. The worker of an item begins in the
+//!   item's pod, but the system may move it.
 //!
 //! [`WorkQueue::counters`] counts the items that began inside and outside of their pod. [`WorkQueue::apply_attrs`],
 //! [`Executor::set_default_scope`] and [`Executor::set_unbound_cpus`] change the pods while queues are in use.
@@ -189,17 +189,17 @@
 //! # }
 //! ```
 //!
-//! Inside an item, [`current_work`] and [`current_queue`] return the item and its queue. [`set_description`] describes
-//! the item in snapshots.
+//! Inside an item, [`current_work`] returns the item if it is a [`Work`], and [`current_queue`] returns its queue.
+//! [`set_description`] describes the item in snapshots.
 //!
 //! # Timers
 //!
 //! [`Submission::after`] delays an item, [`Submission::reschedule`] replaces a pending run, and
 //! [`Submission::spawn_every`] calls a closure once per period. The manager, a thread of the executor, sleeps until the
-//! next timer is due. Arming or cancelling a timer costs O(log n) for n armed timers. An armed item is pending, but not
-//! queued. So a flush of its queue does not wait for the item, and a flush of the item itself queues it immediately. An
-//! armed timer keeps its item and its queue, so it fires even if all handles to them are dropped. Only a
-//! [`PeriodicHandle`] and a [`StopOnDrop`] cancel their item when they are dropped.
+//! next timer is due. Arming or cancelling a timer costs O(log n) for n armed timers. An item with an armed timer is
+//! pending, but not queued. So a flush of its queue does not wait for the item, but a flush of the item itself queues
+//! the item immediately. An armed timer holds its item and its queue in memory, so it fires even if all handles to them
+//! are dropped. Only a [`PeriodicHandle`] and a [`StopOnDrop`] cancel their item when they are dropped.
 //!
 //! # Waiting and ending
 //!
@@ -207,19 +207,19 @@
 //! |---|---|
 //! | one closure | [`JoinHandle::join`] |
 //! | a reusable item that is pending or runs | [`Work::flush`] |
-//! | the end of a reusable item's present run, after its pending run was cancelled | [`Work::cancel_and_wait`], [`Work::disable_and_wait`] |
+//! | the end of a reusable item's present run; the call first cancels the pending run | [`Work::cancel_and_wait`], [`Work::disable_and_wait`] |
 //! | all items that were queued before the call | [`WorkQueue::flush`] |
-//! | a queue without items, while others may go on submitting | [`WorkQueue::wait_idle`] |
-//! | an empty queue, which refuses submissions from outside until the wait ends (`drain`) or for ever (`destroy`) | [`WorkQueue::drain`], [`WorkQueue::destroy`] |
-//! | an empty queue, whose pending items do not run | [`WorkQueue::destroy_now`] |
-//! | the end of an executor within a given time, with a report of the queues whose items did not end, and the number of these items | [`GlobalExecutor::shutdown`] for the process-wide one, whose value [`build_global`](ExecutorBuilder::build_global) returns; [`Executor::shutdown`] for any other |
+//! | a moment when the queue has no items, although other threads may still submit | [`WorkQueue::wait_idle`] |
+//! | an empty queue; the queue refuses submissions from outside until the wait ends (`drain`) or for ever (`destroy`) | [`WorkQueue::drain`], [`WorkQueue::destroy`] |
+//! | an empty queue; the call drops the pending items | [`WorkQueue::destroy_now`] |
+//! | the end of an executor, for at most a given time; a report lists the queues whose items did not end, with the number of these items | [`GlobalExecutor::shutdown`] for the process-wide executor, on the value that [`build_global`](ExecutorBuilder::build_global) returns; [`Executor::shutdown`] for any other |
 //!
 //! Each wait has a form with a timeout (`join_timeout`, `flush_timeout`, `cancel_and_wait_timeout`, `drain_timeout` and
 //! so on), except `scope` and `for_each`, whose items hold borrows, and `map`. Waiting is optional: accepted items run
 //! even if the last handle to their queue is dropped.
 //!
 //! An item that has begun can be [asked to stop](is_cancelled), through its handle, through a [`CancelToken`], or at a
-//! [deadline](Submission::deadline). The guide has a page about it.
+//! [deadline](Submission::deadline). The guide has a page about these stops.
 //!
 //! # Promises
 //!
@@ -228,10 +228,10 @@
 //! * Everything that happens before a submission is visible to the run. Everything that the run does is visible after
 //!   a join or flush that waited for the run. If [`enqueue`](WorkQueue::enqueue) returns false, everything that
 //!   happened before the call is visible to the pending run.
-//! * A panic in an item ends only that run. The worker goes on, and a [`Work`] can be queued again. The joiner gets
-//!   [`JoinError::Panicked`]. The process's panic hook and the [`panic_handler`](ExecutorBuilder::panic_handler) learn
-//!   of the panic, even if the item has no handle. In a program that is built with `panic = "abort"`, any panic ends
-//!   the process.
+//! * A panic in an item ends only that run. The worker takes further items, and a [`Work`] can be queued again. The
+//!   joiner gets [`JoinError::Panicked`]. The process's panic hook and the
+//!   [`panic_handler`](ExecutorBuilder::panic_handler) learn of the panic, even if the item has no handle. In a program
+//!   that is built with `panic = "abort"`, any panic ends the process.
 //! * Dropping a queue or an executor never blocks and loses nothing.
 //! * If the system refuses a thread, the work waits, and the executor tries again, at most once a second. Meanwhile,
 //!   the items of queues with a [rescuer](WorkQueueBuilder::rescuer) still run.
@@ -246,10 +246,10 @@
 //! # Guards
 //!
 //! Put a guard around each call that may sleep: file and network I/O, locks that are held for long, channels, joins of
-//! foreign threads. A guard lets the items that are queued behind the call start immediately. It costs about 20 ns
-//! while no item waits. Otherwise it may also wake a worker. [`may_block()`] is for calls that are usually short. The
-//! waits of this crate have guards of their own. The module [`mod@blocking`], which has the name of the function
-//! [`blocking()`], contains locks, channels, files, threads and processes with guards.
+//! foreign threads. While an item is inside a guard, items that are queued behind it can start immediately. A guard
+//! costs about 20 ns while no item waits. If items wait, the guard may also wake a worker. [`may_block()`] is for calls
+//! that are usually short. The waits of this crate have guards of their own. The module [`mod@blocking`], which has the
+//! name of the function [`blocking()`], contains locks, channels, files, threads and processes with guards.
 //!
 //! # Missing guards
 //!
@@ -258,18 +258,18 @@
 //!
 //! * On a machine with a free CPU, the pool takes at most a few milliseconds to replace a worker that sleeps without a
 //!   guard. If the system reports the sleep, the pool takes only a fraction of a millisecond. [`Detection`] describes
-//!   the methods, and [`ExecutorBuilder::detection`] chooses one. Preemption is not a sleep.
+//!   the methods, and [`ExecutorBuilder::detection`] chooses one. A preempted worker does not count as asleep.
 //!   [`Executor::undeclared_blockers`] lists the types of the items that slept without a guard while others waited.
 //! * An item of a per-CPU queue that uses its CPU for 10 ms ([`ExecutorBuilder::hog_threshold`]) counts as [CPU
 //!   intensive](WorkQueueBuilder::cpu_intensive) from then on. [`Executor::hogs`] lists the types of such items, and
-//!   the log names them. In queues of other kinds, such an item goes on as before, and is on no list. The histogram of
-//!   a queue's [run times](Latency::run) shows that there are such items, and `tracing` events show which.
-//! * The number of threads stays bounded. The pool replaces workers that were found asleep without a guard, or that
-//!   keep their CPU. It replaces as many of them without delay as it has CPUs. Each sleeper that comes back lets one
-//!   more sleeper be replaced without delay. So the number of sleepers may double in the time of a sleep. All others
-//!   are replaced after gaps, which grow. For workers that sleep, the gaps grow from 0.2 ms (about 30 replacements in
-//!   a second in which no sleeper comes back). For workers that keep their CPU, they grow from 10 ms (about 10
-//!   replacements in a second). A worker that blocks under a guard is always replaced without delay.
+//!   the log names them. In queues of other kinds, such an item is treated like any other, and is on no list. The
+//!   histogram of a queue's [run times](Latency::run) shows if there are such items, and `tracing` events show which.
+//! * The number of threads stays bounded. A pool replaces workers that were found asleep without a guard (*sleepers*)
+//!   or that keep their CPU. It replaces the first of them without delay, as many as it has CPUs. For each sleeper that
+//!   wakes up, it replaces one more sleeper without delay. So the number of sleepers may double in the time of one
+//!   sleep. The pool replaces all others after pauses, which grow. For sleepers, the pauses grow from 0.2 ms (about 30
+//!   replacements in a second in which no sleeper wakes up). For workers that keep their CPU, the pauses grow from
+//!   10 ms (about 10 replacements in a second). A worker that blocks under a guard is always replaced without delay.
 //! * If a pool has work and starts none of it for 30 s ([`ExecutorBuilder::watchdog_threshold`]), the watchdog reports
 //!   the pool once, and tells what its workers are doing. The report goes to the log or to a
 //!   [`stall_handler`](ExecutorBuilder::stall_handler).
@@ -282,9 +282,9 @@
 //! |---|---|
 //! | a queue's counters: items started, completed, cancelled, away from their pod, CPU time, and the kernel's other counters | [`WorkQueue::counters`], a [`Counters`] |
 //! | how long items waited and ran | [`WorkQueue::latency`], while [histograms](WorkQueueBuilder::histograms) are on |
-//! | everything at one moment: scopes, pools, workers, queues, rescuers | [`Executor::dump`], a [`Snapshot`](observe::Snapshot), whose text is the kernel's `wq_dump` |
+//! | everything at one moment: scopes, pools, workers, queues, rescuers | [`Executor::dump`], a [`Snapshot`](observe::Snapshot), whose text has the format of the kernel's `wq_dump` |
 //! | the running items with their age, and the number of waiting items | the snapshot's [`busy`](observe::Snapshot::busy) report, like the kernel's `show_all_workqueues` |
-//! | the counters of queues, at each interval | [`Executor::monitor`], in `wq_monitor`'s columns |
+//! | the counters of queues, at each interval | [`Executor::monitor`], with the columns of the kernel's `wq_monitor` |
 //! | types of items that need a guard; types of items of per-CPU queues that keep their CPU | [`Executor::undeclared_blockers`]; [`Executor::hogs`] |
 //! | the events of each item, in a log or a timeline | the feature `tracing`, and the module `trace` |
 //! | metrics of a service, for Prometheus and others | the feature `metrics`, and the module `metrics` |
@@ -304,9 +304,9 @@
 //! A child may make executors, queues and items of its own, and [`Executor::global`] returns a new executor there. At
 //! the fork, the parent must be quiet: all its queues are flushed, and no submission or wait is in progress. Otherwise,
 //! a thread that does not exist in the child may hold a lock of another library, or one of the few locks that all
-//! executors of a process share (the locks on which threads wait, and the lock of the shard numbers). Then making an
-//! executor in the child can hang. If a thread of the parent is parked in `parking_lot` at the fork, waits in the child
-//! can hang. Programs started by [`std::process::Command`] are not affected.
+//! executors of a process share (the locks on which threads wait, and the lock of the table of shards, the parts of
+//! queues). Then making an executor in the child can hang. If a thread of the parent is parked in `parking_lot` at the
+//! fork, waits in the child can hang. Programs started by [`std::process::Command`] are not affected.
 //!
 //! If an item forks a child process, the child is not inside an item. If the child returns from the item's function, it
 //! exits immediately, without running exit handlers. Its status is 0 or, after a panic, 101. Pending items belong to
@@ -317,17 +317,17 @@
 //! The crate is made for Linux on x86-64 and aarch64. On Linux 6.12 and later, workers have a time slice of 0.7 ms,
 //! which takes effect while another thread waits for their CPU. Threads and programs that an item starts inherit the
 //! time slice, the nice level and the CPUs of its worker. [`reset_scheduling`](blocking::process::reset_scheduling)
-//! gives a program the values of the main thread instead. When a worker is made, it takes on the signal mask of the
+//! gives a program these settings of the main thread instead. When a worker is made, it takes on the signal mask of the
 //! main thread. So the threads and programs that an item starts have that mask, too, and a signal handler can run on a
 //! worker.
 //!
 //! No privilege is needed. Without one, workers of [high-priority](WorkQueueBuilder::high_priority) queues have the
 //! normal nice level, which a snapshot shows. They still have pools and a [class](#classes) of their own. The system
-//! reports sleeps only if `kernel.perf_event_paranoid` is 2 or less, or with a privilege. In a container, threads and
-//! CPU time are limited by what its cgroups permit: see [the guide](guide::containers). On other systems, workers are
-//! not bound to CPUs and have no nice levels; a snapshot says so in [`portable`](observe::Snapshot::portable). There,
-//! per-CPU queues spread the submitting threads over the CPUs. On Linux, `RUSTFLAGS="--cfg cmwq_portable"` gives this
-//! behaviour. The minimum supported Rust version is 1.85.
+//! reports sleeps only if `kernel.perf_event_paranoid` is 2 or less, or to a privileged process. In a container, its
+//! cgroups limit threads and CPU time: see [the guide](guide::containers). On other systems, workers are not bound to
+//! CPUs and have no nice levels; a snapshot says so in [`portable`](observe::Snapshot::portable). There, per-CPU queues
+//! spread the submitting threads over the CPUs. On Linux, `RUSTFLAGS="--cfg cmwq_portable"` makes the crate behave as
+//! on other systems. The minimum supported Rust version is 1.85.
 //!
 //! # Features
 //!

@@ -5,9 +5,9 @@
 //! recorder. Call `collect` before each scrape, or at regular intervals. A collector adds no cost to queueing and
 //! running items.
 //!
-//! These counters have the labels `executor` (its [prefix of thread names](crate::ExecutorBuilder::thread_name_prefix))
-//! and `queue`. The counters of queues with the same name are added up. The sum does not shrink when one of these
-//! queues ends.
+//! These counters have the labels `executor` (the executor's [prefix of thread
+//! names](crate::ExecutorBuilder::thread_name_prefix)) and `queue`. The counters of queues with the same name are added
+//! up. The sum does not shrink when one of these queues ends.
 //!
 //! | name | counted events |
 //! |---|---|
@@ -15,7 +15,7 @@
 //! | `cmwq_items_completed_total` | runs that have ended, including those that panicked |
 //! | `cmwq_items_panicked_total` | runs that have panicked |
 //! | `cmwq_items_cancelled_total` | submissions that were cancelled before they began |
-//! | `cmwq_items_expired_total` | of these, submissions whose deadline had passed |
+//! | `cmwq_items_expired_total` | of the cancelled submissions, those whose deadline had passed |
 //! | `cmwq_items_refused_total` | items and permits that were refused because there was no room |
 //! | `cmwq_items_away_total`, `cmwq_items_stolen_total` | runs that a worker of the item's own pod has begun on a CPU of another pod; runs that a worker of another pod has begun |
 //! | `cmwq_items_rescued_total`, `cmwq_rescuer_calls_total` | items that the queue's [rescuer](crate::WorkQueueBuilder::rescuer) took; calls for the rescuer |
@@ -31,7 +31,7 @@
 //! |---|---|
 //! | `cmwq_queue_items` | items that wait or run |
 //! | `cmwq_queue_active_items`, `cmwq_queue_inactive_items` | items that have a slot; items that wait for a slot |
-//! | `cmwq_queue_max_active` | the limit of active items, per CPU or as a whole; 0 if there is no limit |
+//! | `cmwq_queue_max_active` | the limit of active items, for each CPU or for the whole queue; 0 if there is no limit |
 //! | `cmwq_queue_max_pending` | the [limit of pending items](crate::WorkQueueBuilder::max_pending); 0 if there is no limit |
 //! | `cmwq_queue_turn_waiting_items` | active items that wait for a turn of their queue, because queues with [weights](crate::WorkQueueBuilder::weight) compete |
 //!
@@ -53,7 +53,7 @@
 //! |---|---|
 //! | `cmwq_pool_workers`, `cmwq_pool_idle_workers`, `cmwq_pool_running_workers` | workers that exist; workers that are parked; workers that count as running |
 //! | `cmwq_pool_pending_items` | entries on the worklist |
-//! | `cmwq_pool_stalled_seconds` | the time for which the pool has had work but has started no item, during a stall that the [watchdog](crate::ExecutorBuilder::watchdog_threshold) has reported; otherwise 0 |
+//! | `cmwq_pool_stalled_seconds` | during a stall that the [watchdog](crate::ExecutorBuilder::watchdog_threshold) has reported, the time for which the pool has had work but has started no item; otherwise 0 |
 //!
 //! These metrics have only the label `executor`: the gauges `cmwq_threads` (workers that exist or are being made),
 //! `cmwq_threads_max` (the [maximum](crate::ExecutorBuilder::max_threads)) and `cmwq_thread_limit_reached` (1 if work
@@ -68,8 +68,8 @@
 //! | `cmwq_pending_bytes`, `cmwq_pending_bytes_max` | bytes of pending items; the [limit](crate::ExecutorBuilder::max_pending_bytes) |
 //!
 //! When a queue or pool has ended, its gauges are 0, and its counters keep their values. The counters miss the events
-//! of a queue between the last call of `collect` and the queue's end. Each new queue name makes a new series, which
-//! the recorder and the collector keep.
+//! that happen in a queue between the last call of `collect` and the queue's end. Each new queue name makes a new
+//! series, which the recorder and the collector keep.
 
 use std::fmt;
 

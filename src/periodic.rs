@@ -77,7 +77,7 @@ impl PeriodicHandle {
         self.work.stop();
     }
 
-    /// Cancels all further calls. If a call has begun, waits for its end under a blocking guard.
+    /// Cancels all further calls. If a call has begun, waits under a [blocking guard](crate#guards) until it has ended.
     ///
     /// # Errors
     ///
@@ -108,11 +108,12 @@ impl PeriodicHandle {
         self.period.runs()
     }
 
-    /// Returns how many ticks passed without a call because the previous call had not ended. These ticks are counted
-    /// when that call ends.
+    /// Returns how many ticks were missed. A tick is a time at which a call is due. It is missed if it passes without a
+    /// call, because an earlier call had not ended. Such ticks are counted when that earlier call ends.
     #[must_use]
     pub fn missed(&self) -> u64 {
-        // In a forked process, the count's lock may stay locked for ever.
+        // In a forked process, the lock of the count may stay locked for ever, because a thread of the parent may have
+        // held it at the fork.
         if self.work.item.origin.is_forked() { 0 } else { self.period.missed() }
     }
 

@@ -1,8 +1,8 @@
 //! The events for subscribers of [`tracing`](https://docs.rs/tracing) (feature `tracing`).
 //!
 //! Set a global subscriber, as usual. Nothing else needs to be switched on. Workers are separate threads, so a
-//! subscriber that is set for one thread sees only the submissions of that thread. The target of all events is
-//! [`TARGET`].
+//! subscriber that is set for one thread sees only the submissions of that thread, and no runs on workers. The target
+//! of all events is [`TARGET`].
 //!
 //! | event | level | when | the kernel's name |
 //! |---|---|---|---|
@@ -31,9 +31,9 @@
 //! | `threshold_us` | integer | `cpu_intensive` | the threshold, in µs, that the item's CPU time has exceeded |
 //! | `how` | string | `blocked` | `undeclared`: the item sleeps without a guard; `may_block`: the item has been inside [`may_block`](crate::may_block()) for a long time |
 //!
-//! Each item runs in a span `execute` (TRACE) with the fields `work`, `function`, `workqueue`, `cpu` and `pool`. So log
-//! events of the item lie in that span, and tools that draw spans show each item as a slice on the thread that ran it.
-//! The events of a submission lie outside the span of its own run.
+//! Each item runs in a span `execute` (TRACE) with the fields `work`, `function`, `workqueue`, `cpu` and `pool`. So the
+//! log events of the item lie in that span, and tools that draw spans show each item as a slice on the thread that ran
+//! it. The events of a submission lie outside the span of its own run.
 //!
 //! The span's parent is the span that was current for the issuer at the submission. So one trace connects the span of a
 //! request, the spans of the items that its handler submits, and the spans of the items that these items submit. If
@@ -44,28 +44,28 @@
 //!
 //! Each submission causes the first four events of the table, in this order. If a rescuer executes the item, `rescued`
 //! comes directly before `execute_start`. There are two exceptions. The first exception is an item that was cancelled
-//! and is queued again while its old entry still lies on a list. Its `queue_work` may come after the item has begun,
-//! and there is no second `activate_work`. The second exception is an item that is cancelled while it waits. Such an
-//! item has an `activate_work` (and a `rescued`, if a rescuer finds it) but is never executed.
+//! and is queued again while its old entry is still on a list. For this item, `queue_work` may come after the run has
+//! begun, and there is no second `activate_work`. The second exception is an item that is cancelled while it waits.
+//! Such an item has an `activate_work` (and a `rescued`, if a rescuer finds it) but is never executed.
 //!
 //! # What subscribers may do
 //!
-//! The thread that causes an event calls the subscribers: an issuer, a worker, a rescuer, or the manager (for timers
-//! that fire, and for what the detector finds). This thread holds no lock of the crate during the call, and it catches
-//! a panic of the subscriber. A subscriber must not *wait* for items, because the calling thread may have counted an
-//! item that it has not yet passed on. A slow subscriber delays the thread that calls it. If a subscriber blocks on a
-//! worker's thread, the block counts as part of the item.
+//! The thread that causes an event calls the subscribers. It is an issuer, a worker, a rescuer, or the manager (which
+//! fires timers, and finds the items that block or use the CPU for too long). This thread holds no lock of the crate
+//! during the call, and it catches a panic of the subscriber. A subscriber must not *wait* for items, because the
+//! calling thread may have counted an item that it has not yet passed to a pool. A slow subscriber delays the thread
+//! that calls it. If a subscriber blocks on a worker's thread, the block counts as part of the item.
 //!
-//! A subscriber may queue items. If it does, the thread that calls the subscriber reports no events of this
-//! submission. But the item is executed like any other item, and its run has events. So a subscriber that queues an
-//! item for each `execute_end` would never stop doing so, unless it checks the queue's name first.
+//! A subscriber may queue items. Its submissions cause no events. But their items are executed like any other items,
+//! and the runs cause events. So a subscriber that queues an item for each `execute_end` would never stop doing so,
+//! unless it checks the queue's name first.
 //!
 //! # What it costs
 //!
 //! Without the feature `tracing`, the events cost nothing. With the feature, each item costs a few comparisons of one
-//! word as long as no subscriber of the process asks for level TRACE of any target. The reason is that `tracing` keeps
-//! one level for all targets, and the crate checks only this level. If a subscriber asks for TRACE of another target,
-//! each event costs the time that `tracing` needs to reject the event, and each submission of a closure makes one more
+//! word as long as no subscriber of the process asks for level TRACE of any target. In these comparisons, the crate
+//! checks only the one level that `tracing` keeps for all targets. If a subscriber asks for TRACE of another target,
+//! each event costs the time that `tracing` needs to reject it. Each submission of a closure then also makes one more
 //! allocation. `cargo bench --bench tracing` measures the cost without a subscriber.
 //!
 //! # A timeline of a run

@@ -16,9 +16,9 @@ use crate::sys::wait::Until;
 
 /// A reusable work item: a function that is queued again and again.
 ///
-/// Queueing a pending item does nothing. So any number of requests before a run lead to one run, and this run sees all
-/// these requests. At most one run is active, and at most one more run waits. Only one worker executes the item at a
-/// time.
+/// Queueing a pending item does nothing. So if the item is queued several times before a run, it runs only once, and
+/// this run sees all these requests. At any time, at most one run is active, and at most one more run waits. Only one
+/// worker executes the item at a time.
 ///
 /// Handles are cheap to clone, and all clones refer to the same item. The item stays alive while it is pending or
 /// running, even if the last handle is dropped. So an accepted item runs.
@@ -57,9 +57,9 @@ pub struct Work {
 }
 
 impl Work {
-    /// Makes an item that calls `function`. Only one worker executes the item at a time, so the function may change
-    /// what it owns, without a lock. Each run sees what the earlier runs have done. If a run panics, later runs still
-    /// call the function, in the state in which the panic left it.
+    /// Makes an item that calls `function`. Only one worker executes the item at a time, so the function needs no lock
+    /// to change the values that it owns. Each run sees the changes of the earlier runs. If a run panics, later runs
+    /// still call the function, and find its values as the panic left them.
     ///
     /// # Examples
     ///
@@ -90,8 +90,8 @@ impl Work {
         Self { item: WorkHandle::new(ItemType::of::<F>(), Box::new(move |_| function())) }
     }
 
-    /// Makes an item that calls `function`, and has a name. Snapshots show the name while the item runs, until the
-    /// function [describes](crate::set_description) itself otherwise. This costs one allocation and one lock for each
+    /// Makes an item that calls `function`, and has a name. Snapshots show the name while the item runs, unless the
+    /// function [sets another description](crate::set_description). This costs one allocation and one lock for each
     /// run.
     ///
     /// # Examples
@@ -123,7 +123,8 @@ impl Work {
     }
 
     /// Makes an item that calls `function` with a handle to the item itself. So the item can queue itself again without
-    /// owning a handle to itself. The function may change what it owns, like the function of [`new`](Self::new).
+    /// owning a handle to itself. The function may change the values that it owns, like the function of
+    /// [`new`](Self::new).
     ///
     /// # Examples
     ///
@@ -157,8 +158,8 @@ impl Work {
         Self { item: WorkHandle::new(ItemType::of::<F>(), Box::new(call)) }
     }
 
-    /// Returns whether the item is queued or armed and has not started. The answer is a hint, because it may change at
-    /// any time.
+    /// Returns whether the item is queued, or waits for its timer (is armed), and has not started. The answer is a
+    /// hint, because it may change at any time.
     ///
     /// # Examples
     ///
@@ -182,8 +183,8 @@ impl Work {
         !self.item.origin.is_forked() && self.item.cell.load().is_pending()
     }
 
-    /// Returns whether a worker executes the item. Like that of [`is_pending`](Self::is_pending), the answer
-    /// is only a hint. Both may be true at the same time.
+    /// Returns whether a worker executes the item. The answer is only a hint, like the answer of
+    /// [`is_pending`](Self::is_pending). Both answers may be true at the same time.
     #[doc(alias = "work_busy")]
     #[must_use]
     pub fn is_running(&self) -> bool {
@@ -191,8 +192,8 @@ impl Work {
         !self.item.origin.is_forked() && self.item.cell.load().is_running()
     }
 
-    /// Waits under a blocking guard until the last submission before this call has run or was cancelled. If the item is
-    /// armed, queues it immediately. Returns false if the item was neither pending nor running.
+    /// Waits under a blocking guard until the last submission before this call has run or was cancelled. If the item
+    /// waits for its timer, queues it immediately. Returns false if the item was neither pending nor running.
     ///
     /// # Examples
     ///

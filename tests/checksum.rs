@@ -1,6 +1,6 @@
 //! Compares `examples/checksum` with the system's `sha512sum`, on a tree of unusual names.
 //!
-//! `cargo test` builds the examples; `cargo test --test checksum` alone does not.
+//! `cargo test` also builds the examples, but `cargo test --test checksum` does not.
 #![cfg(target_os = "linux")]
 
 use std::ffi::OsString;
@@ -23,8 +23,8 @@ fn checksum(directory: &Path) -> Command {
     command
 }
 
-/// Returns a command for the reference in this directory. If the system has none that writes names as the example does,
-/// reports the test as skipped and returns `None`.
+/// Returns a command that runs `sha512sum` in this directory. If the system has no `sha512sum` that writes names as the
+/// example does, reports the test as skipped and returns `None`.
 fn sha512sum(directory: &Path) -> Option<Command> {
     let version = Command::new("sha512sum").arg("--version").output();
     let version = version.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
@@ -42,7 +42,7 @@ fn sha512sum(directory: &Path) -> Option<Command> {
     Some(command)
 }
 
-/// Makes an empty directory for this test.
+/// Makes an empty directory for the test of this name.
 fn scratch(test: &str) -> PathBuf {
     let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("checksum-{test}"));
     if directory.exists() {
@@ -178,7 +178,7 @@ fn a_good_tree_verifies() {
     assert!(verified.status.success() && verified.stderr.is_empty(), "{verified:?}");
     assert_eq!(text(&verified.stdout).matches(": OK\n").count(), names.len());
 
-    // Improperly formatted lines alone are an error only with `--strict`.
+    // If some lines are properly formatted, other lines are an error only with `--strict`.
     listing.write_all(b"no checksum\n").expect("memory can be written");
     write(directory.join("listing"), &listing);
     assert!(run(checksum(&directory).args(["-c", "listing"])).status.success());
@@ -189,7 +189,7 @@ fn a_good_tree_verifies() {
 fn a_file_that_cannot_be_read_is_reported_and_the_others_go_on() {
     let directory = scratch("unreadable");
     write(directory.join("good"), "");
-    // The beginning of this regular file cannot be read, not even by root.
+    // Not even root can read the beginning of this regular file.
     let ours = run(checksum(&directory).args(["/proc/self/mem", "good", "it's missing"]));
     assert_eq!(text(&ours.stdout), format!("{EMPTY}  good\n"));
     assert_eq!(
@@ -250,7 +250,7 @@ fn the_report_goes_to_standard_error() {
     }
 }
 
-/// The reader leaves early, as with `| head -1`.
+/// The example ends without a message if its reader closes the pipe early, as `| head -1` does.
 #[test]
 fn a_reader_that_leaves_ends_it_quietly() {
     let directory = scratch("pipe");

@@ -1,8 +1,7 @@
 //! Tests in which the system refuses the means that detect undeclared blocking: descriptors, files of `/proc`, records
-//! of context switches.
-//! Calls are refused by seccomp filters, which hold for a thread and the threads that it makes. Without filters, tests
-//! are reported as skipped. The limit of descriptors and the logger belong to the process, so the tests that need them
-//! start this program again.
+//! of context switches. A seccomp filter refuses a call to a thread and to the threads that it makes. If no filter can
+//! be set, tests are reported as skipped. A process has one limit of descriptors and one logger. So tests that need
+//! these start this program again.
 #![cfg(target_os = "linux")]
 #![allow(unsafe_code, reason = "filters are given to the system through libc")]
 #![allow(
@@ -23,7 +22,7 @@ use libc::{BPF_ABS, BPF_JEQ, BPF_JMP, BPF_K, BPF_LD, BPF_RET, BPF_W};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use testkit::{SOON, again, assert_passed, holds_within, output, skip};
 
-/// The environment variable that tells this program, started again, that it is the limited process.
+/// The environment variable that tells a process that a test has started it, with limits.
 const CHILD: &str = "CMWQ_TEST_DENIED";
 
 fn builder(asked: Detection) -> ExecutorBuilder {
@@ -40,7 +39,8 @@ fn fallback(executor: &Executor) -> String {
     executor.dump().detection_fallback.unwrap_or_default()
 }
 
-/// Asserts that blocking is found: several items of one CPU each wait without a guard until the last one has begun.
+/// Asserts that the executor finds blocked items: several items of one CPU wait without a guard until the last one
+/// runs.
 #[track_caller]
 fn blocks_are_found(executor: &Executor) {
     let found = || executor.undeclared_blockers().iter().map(|offender| offender.count).sum::<u64>();
@@ -57,11 +57,12 @@ fn blocks_are_found(executor: &Executor) {
         assert!(opens.join_timeout(SOON).is_ok(), "{}", executor.dump());
         items.into_iter().for_each(|item| item.join().unwrap());
     }
-    // The blocks are counted some time after the next item has begun.
+    // The blocks are counted only some time after the next item has begun.
     assert!(holds_within(SOON, || found() >= before + 8), "{:?}", executor.undeclared_blockers());
 }
 
-/// From now on, the system refuses this call with this error to the calling thread and to the threads that it makes.
+/// From now on, the system refuses the call `call` with the error `number`, to this thread and the threads that it
+/// makes.
 fn refuse(call: libc::c_long, number: i32) -> io::Result<()> {
     let statement = |code: u32, k: u32| libc::sock_filter { code: code as u16, jt: 0, jf: 0, k };
     // The first field of the system's description of a call is the number of the call.
@@ -80,7 +81,7 @@ fn refuse(call: libc::c_long, number: i32) -> io::Result<()> {
     if refused { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Returns whether filters can be set, which is tried on another thread. If not, the test is reported as skipped.
+/// Tries on another thread whether filters can be set, and returns the result. If not, reports the test as skipped.
 fn can_refuse() -> bool {
     match thread::spawn(|| refuse(libc::SYS_perf_event_open, libc::EPERM)).join().unwrap() {
         Ok(()) => true,
@@ -91,7 +92,7 @@ fn can_refuse() -> bool {
     }
 }
 
-/// An executor whose threads are refused this call.
+/// Makes an executor to whose threads the system refuses this call.
 fn refused(asked: Detection, call: libc::c_long, number: i32) -> Executor {
     let build = move || {
         refuse(call, number).unwrap();
@@ -100,7 +101,7 @@ fn refused(asked: Detection, call: libc::c_long, number: i32) -> Executor {
     thread::spawn(build).join().unwrap()
 }
 
-/// An executor whose manager is refused this call from the first worker on.
+/// Makes an executor to whose manager the system refuses this call from the first worker on.
 fn refused_later(asked: Detection, call: libc::c_long, number: i32) -> Executor {
     let once = Once::new();
     let hook = move |_: &str| {
@@ -112,7 +113,7 @@ fn refused_later(asked: Detection, call: libc::c_long, number: i32) -> Executor 
     builder(asked).before_spawn(hook).build().unwrap()
 }
 
-/// Returns whether this build observes threads. If not, the test is reported as skipped.
+/// Returns whether this build observes threads. If not, reports the test as skipped.
 fn sees(executor: &Executor) -> bool {
     let sees = !executor.dump().portable;
     if !sees {
@@ -142,7 +143,8 @@ fn without_permission_for_switch_records_the_detector_samples() {
             }
             assert_eq!(executor.dump().detection, Detection::Sampling);
             let told = fallback(&executor);
-            // Where records are not permitted anyway, the other call is never reached.
+            // If the system does not permit records anyway, the executor never makes the second call, and gives another
+            // reason.
             assert!(told.contains(&text(number)) || call != perf && !told.is_empty(), "{told}");
             assert!(executor.dump().to_string().contains(&told), "{}", executor.dump());
             blocks_are_found(&executor);
@@ -150,7 +152,7 @@ fn without_permission_for_switch_records_the_detector_samples() {
     }
 }
 
-/// spec: S1.3: a call may be permitted at the start and refused afterwards.
+/// spec: S1.3: the detector samples even if a call is permitted at first and refused later.
 #[test]
 fn when_switch_records_fail_later_the_detector_samples() {
     if !can_refuse() {
@@ -168,8 +170,8 @@ fn when_switch_records_fail_later_the_detector_samples() {
     }
 }
 
-/// spec: S1.3 (a missing /proc, hidepid, EMFILE): no file can be opened, so CPU clocks show which threads make no
-/// progress.
+/// spec: S1.3 (a missing /proc, hidepid, EMFILE): if no file can be opened, the CPU clocks of threads show which ones
+/// make no progress.
 #[test]
 fn where_proc_cannot_be_read_cpu_clocks_are_used() {
     if !can_refuse() {
@@ -205,7 +207,8 @@ fn limit_descriptors(soft: Option<u64>) {
     setrlimit(Resource::Nofile, Rlimit { current: soft.or(maximum), maximum }).unwrap();
 }
 
-/// spec: S1.3 (tolerates EMFILE), P3: with executors that were made before the descriptors ran out, and after.
+/// spec: S1.3 (tolerates EMFILE), P3: executors find blocked items, whether they were made before the descriptors ran
+/// out or after.
 #[test]
 fn without_descriptors_everything_still_works() {
     if !runs_in_a_process_of_its_own("without_descriptors_everything_still_works") {
@@ -217,7 +220,7 @@ fn without_descriptors_everything_still_works() {
             return;
         }
         let in_use = builder(asked).build().unwrap();
-        // Descriptors that the executor keeps open stay open.
+        // The executor now has open descriptors, which stay open under the limit.
         blocks_are_found(&in_use);
         limit_descriptors(Some(3));
         let within = builder(asked).build().unwrap();
@@ -235,7 +238,7 @@ fn without_descriptors_everything_still_works() {
     }
 }
 
-/// A payload that also panics when it is dropped.
+/// A panic payload that panics again when it is dropped.
 struct Bomb;
 
 impl Drop for Bomb {
@@ -270,8 +273,8 @@ fn told(by: &str, words: &str) -> bool {
     TOLD.lock().unwrap().iter().any(|(thread, line)| thread.ends_with(by) && line.contains(words))
 }
 
-/// spec: W9.5 (user code ends no thread, wherever it is called): the logger panics on each line, on workers before
-/// their first item and on the manager.
+/// spec: W9.5 (user code ends no thread, wherever it is called): a logger that panics on each line ends neither the
+/// manager nor a worker, even before the worker's first item.
 #[test]
 fn a_logger_that_panics_ends_no_thread() {
     if !can_refuse() || !runs_in_a_process_of_its_own("a_logger_that_panics_ends_no_thread") {
@@ -298,7 +301,7 @@ fn a_logger_that_panics_ends_no_thread() {
         builder(Detection::Off).before_spawn(fails_twice).watchdog_threshold(watchdog).build().unwrap()
     };
     let executor = thread::spawn(build).join().unwrap();
-    // The creation of this worker fails twice, and then the high nice level is denied.
+    // The creation of this worker fails twice. Then the system denies the high nice level.
     runs(&WorkQueue::per_cpu("urgent").high_priority(true).build_on(&executor).unwrap());
     assert!(told("/manager", "a worker cannot be made"));
     assert!(!sees(&executor) || told(":0H", "cannot have nice level"));
@@ -317,7 +320,7 @@ fn a_logger_that_panics_ends_no_thread() {
     assert!(executor.shutdown(SOON).unwrap().is_complete());
 }
 
-/// An error of a hook that panics when it is dropped.
+/// An error that a hook returns, and that panics when it is dropped.
 #[derive(Debug)]
 struct BadError;
 

@@ -1,7 +1,6 @@
-//! Tests in which the CPUs or the quota of the process change while an executor runs: by `sched_setaffinity`, by a
-//! cpuset, by a cgroup's CPU quota.
-//! Each test starts this program again as a process of its own. In that process, the test of the same name changes the
-//! CPUs. If that is not permitted, the test is reported as skipped.
+//! Tests in which the CPUs or the quota of the process change while an executor runs. They use `sched_setaffinity`,
+//! cpusets and CPU quotas of cgroups. Each test starts this program again as a process of its own. In that process, the
+//! test of the same name changes the CPUs. If this is not permitted, the test is reported as skipped.
 #![cfg(all(target_os = "linux", not(cmwq_portable)))]
 #![allow(clippy::disallowed_methods, reason = "tests stand in for a user, who has the standard library")]
 
@@ -21,19 +20,19 @@ use testkit::cgroup::{Group, enter};
 use testkit::threads::{main_status, name_of, status_of, tasks};
 use testkit::{SOON, TimeLimit, again, assert_passed, holds_within, output, polled, skip};
 
-/// The environment variable that tells this program, started again, that its CPUs change. In tests with a cgroup, its
-/// value is the path.
+/// The environment variable that tells a process that a test has started it. In tests with a cgroup, its value is the
+/// path of the cgroup.
 const CHILD: &str = "CMWQ_TEST_ENVIRONMENT";
 
 const PREFIX: &str = "moved";
 
-/// The bound for noticing a change is one second, but the machine that runs the test may be busy.
+/// The executor notices a change within a second, but the machine that runs the test may be busy.
 const NOTICED: Duration = Duration::from_secs(5);
 
-/// Longer than the manager waits between two looks.
+/// This is longer than the manager waits between two checks.
 const A_WHILE: Duration = Duration::from_millis(1200);
 
-/// Returns the value of the variable in the process that a test has started. That process ends after a time limit.
+/// Returns the value of the variable in the process that a test has started. The process ends after a time limit.
 fn told() -> Option<(PathBuf, TimeLimit)> {
     let told = std::env::var_os(CHILD)?;
     Some((told.into(), TimeLimit::new(Duration::from_secs(150), || "the test hangs".to_owned())))
@@ -43,7 +42,7 @@ fn passes_in_a_process(test: &str, told: &Path) {
     assert_passed(&output(again(test).env(CHILD, told)).unwrap());
 }
 
-/// Returns whether the process has only one CPU. If so, the test is reported as skipped.
+/// Returns whether the process has only one CPU. If so, reports the test as skipped.
 fn has_one_cpu() -> bool {
     let one = own_cpus().len() < 2;
     if one {
@@ -74,7 +73,7 @@ fn allowed_of_threads() -> BTreeMap<String, CpuSet> {
     allowed.into_iter().map(|(name, list)| (name, list.parse().unwrap())).collect()
 }
 
-/// Returns the CPU that a worker of a per-CPU pool serves, by its name: `3:0`, `3:1H`, `bh3`.
+/// Returns the CPU that is in the name of a worker of a per-CPU pool, such as `3:0`, `3:1H` or `bh3`.
 fn cpu_of(worker: &str) -> Option<usize> {
     worker.strip_prefix("bh").unwrap_or(worker.split(':').next()?).parse().ok()
 }
@@ -92,7 +91,7 @@ fn set_own_cpus(cpus: &CpuSet) {
 
 // Under load. -----------------------------------------------------------------------------------------------------
 
-/// Queues of several kinds that always have items, and the number of items that ran.
+/// Queues of several kinds, which always have items, and the number of items that ran.
 struct Load {
     over: Arc<AtomicBool>,
     ran: Arc<AtomicUsize>,
@@ -160,7 +159,7 @@ fn targets(executor: &Executor, cpus: usize) -> Vec<usize> {
     pools.filter_map(|pool| pool.target).collect()
 }
 
-/// The process starts with all of its CPUs. `set` takes some away under load, and gives them back.
+/// Starts with all CPUs of the process. Under load, calls `set`, which takes some away and gives them back.
 fn workers_follow(topology: TopologySource, set: impl Fn(&CpuSet)) {
     let all = own_cpus();
     let executor = Executor::builder()
@@ -170,7 +169,7 @@ fn workers_follow(topology: TopologySource, set: impl Fn(&CpuSet)) {
         .build()
         .unwrap();
     let cpus: Vec<usize> = executor.cpus().iter().collect();
-    // With a made-up topology, the process's CPUs serve the made-up ones in turn.
+    // In a made-up topology, the process's CPUs stand for the made-up CPUs in turn.
     let real: BTreeMap<usize, usize> = cpus.iter().copied().zip(all.iter().cycle()).collect();
     let load = Load::on(&executor);
     let (first, others): (CpuSet, CpuSet) = all.iter().partition(|cpu| Some(*cpu) == all.first());
@@ -213,7 +212,7 @@ fn workers_follow_the_affinity_of_the_process() {
     workers_follow(TopologySource::Probe, set_own_cpus);
 }
 
-/// spec: A5.3: the same holds for a made-up topology, where a CPU stands for several.
+/// spec: A5.3: the same holds for a made-up topology, in which each real CPU stands for several CPUs.
 #[test]
 fn workers_of_a_made_up_topology_follow_the_affinity_of_the_process() {
     let test = "workers_of_a_made_up_topology_follow_the_affinity_of_the_process";
@@ -248,7 +247,7 @@ fn workers_follow_the_cpuset_of_the_process() {
     });
 }
 
-/// spec: A5.3, P2: a rescuer that runs an item is no worker, but follows the affinity as well.
+/// spec: A5.3, P2: a rescuer that runs an item also follows the affinity of the process, although it is no worker.
 #[test]
 fn rescuers_follow_the_affinity_of_the_process() {
     let test = "rescuers_follow_the_affinity_of_the_process";
@@ -278,7 +277,7 @@ fn rescuers_follow_the_affinity_of_the_process() {
     assert_eq!(queue.counters().rescued, 1);
 }
 
-/// spec: A5, A2 (plain unbound: threads move): workers are brought home only to CPUs that the process still has.
+/// spec: A5, A2 (plain unbound: threads move): no worker is brought back to a CPU that the process has lost.
 #[test]
 fn no_worker_is_brought_home_to_a_lost_cpu() {
     let test = "no_worker_is_brought_home_to_a_lost_cpu";
@@ -296,7 +295,7 @@ fn no_worker_is_brought_home_to_a_lost_cpu() {
     set_own_cpus(&left);
     let is_left = |name: &str, cpus: &CpuSet| !name.starts_with('u') || *cpus == left;
     let follow = || {
-        // The manager looks while a worker is active.
+        // The manager checks the CPUs only while a worker is active.
         queue.item(|| ()).on_cpu(first).spawn().unwrap().join().unwrap();
         allowed_of_threads().iter().all(|(name, cpus)| is_left(name, cpus))
     };
@@ -317,7 +316,7 @@ fn sleeps() -> BTreeMap<String, String> {
     of_threads("voluntary_ctxt_switches")
 }
 
-/// Returns how often each thread has slept, once none of them wakes up any more.
+/// Waits until no thread wakes up any more. Then returns how often each thread has slept.
 fn at_rest() -> BTreeMap<String, String> {
     let end = Instant::now() + NOTICED;
     loop {
@@ -330,8 +329,8 @@ fn at_rest() -> BTreeMap<String, String> {
     }
 }
 
-/// spec: A5.2, E3: no thread wakes up to look at the CPUs while the executor has nothing to do or its only item waits.
-/// The first active item after that leads to a look, which finds the change.
+/// spec: A5.2, E3: while the executor has no item, or its only item waits, no thread wakes up to check the CPUs. The
+/// next active item leads to a check, which finds the change.
 #[test]
 fn an_idle_executor_does_not_look_at_its_cpus() {
     let test = "an_idle_executor_does_not_look_at_its_cpus";
@@ -351,7 +350,7 @@ fn an_idle_executor_does_not_look_at_its_cpus() {
     std::thread::sleep(Duration::from_secs(3));
     assert_eq!(sleeps(), before);
 
-    // The waiting item is active again, which is enough for a look.
+    // The waiting item becomes active again, which is enough for a check.
     let lost: CpuSet = all.iter().filter(|cpu| !changed.contains(*cpu)).collect();
     assert_eq!(executor.dump().lost_cpus, CpuSet::new());
     go.send(()).unwrap();
@@ -406,7 +405,7 @@ fn managed_pools_follow_the_quota_of_the_process() {
     queue.spawn(|| ()).unwrap().join().unwrap();
     assert_eq!(targets(&executor, 8), [1], "the quota applies from the start");
 
-    // Two items wait for each other without a guard. The second one can start only under the next quota.
+    // Two items wait for each other without a guard. The second one can start only when the quota is raised.
     let begun = Arc::new(AtomicUsize::new(0));
     let items: Vec<_> = (0..2)
         .map(|_| {
@@ -427,7 +426,7 @@ fn managed_pools_follow_the_quota_of_the_process() {
     items.into_iter().for_each(|item| item.join().unwrap());
     assert_eq!((targets(&executor, 8), executor.dump().cpu_quota), (vec![4], Some(4.0)));
 
-    // When the quota is lowered, too many workers run, and the pool sheds them.
+    // When the quota is lowered, too many workers run. The pool sheds them when their items end.
     let (over, running, most) = (AtomicBool::new(false), AtomicUsize::new(0), AtomicUsize::new(0));
     let shared = Arc::new((over, running, most));
     let items: Vec<_> = (0..8)

@@ -1,7 +1,7 @@
-//! The end of the process. This program starts itself again for each scenario below, several times. The process must
+//! The end of the process. This program starts itself again several times for each scenario below. The new process must
 //! end in time, with the expected status and output.
 //!
-//! `cargo test --test exit -- NAME` runs those whose names contain NAME.
+//! `cargo test --test exit -- NAME` runs the scenarios whose names contain NAME.
 #![cfg_attr(not(target_os = "linux"), allow(unused))]
 #![allow(unsafe_code, reason = "exit handlers and forks are libc's")]
 #![allow(
@@ -98,7 +98,7 @@ fn skip_scenario(because: &str) {
 /// Runs a scenario in a process of its own, and compares status and output with the expected ones.
 fn check(scenario: &Scenario) -> Result<(), String> {
     let mut child = itself();
-    // A process that hangs is killed, which is not the expected status.
+    // A process that hangs is killed, and then does not have the expected status.
     let ended = output_within(PATIENCE, child.env(SCENARIO, scenario.name).stdin(Stdio::null())).unwrap();
     let [output, errors] = [&ended.stdout, &ended.stderr].map(|bytes| String::from_utf8_lossy(bytes));
     if ended.status.code() == Some(scenario.status) && output == scenario.output {
@@ -112,13 +112,13 @@ fn check(scenario: &Scenario) -> Result<(), String> {
 
 // Background activity. -----------------------------------------------------------------------------------------------
 
-/// Writes to standard output without buffers, because those of the standard library may have been torn down.
+/// Writes to standard output without a buffer, because the standard library may have torn down its own buffer.
 fn say(word: &str) {
-    // SAFETY: the pointer and length are of one slice.
+    // SAFETY: the pointer and the length are those of one slice.
     unsafe { libc::write(1, word.as_ptr().cast(), word.len()) };
 }
 
-/// Returns the global executor, with the progress check armed.
+/// Returns the global executor, which has an active progress check.
 fn global() -> &'static Executor {
     static GLOBAL: OnceLock<&'static Executor> = OnceLock::new();
     let builder = || Executor::builder().progress_check(Duration::from_secs(1));
@@ -139,9 +139,9 @@ impl Begins {
     }
 }
 
-/// Keeps the executor busy on every kind of queue: with items that run, that sleep with and without a guard, and that
-/// queue themselves again; with idle workers; and with threads that queue and flush without end. Returns when all of
-/// these items and threads have begun.
+/// Keeps the executor busy on every kind of queue. Items run, sleep with and without a guard, and queue themselves
+/// again. There are idle workers, and threads that queue and flush without end. Returns when all items and threads have
+/// begun.
 fn be_busy() {
     global();
     let (tell, told) = mpsc::channel();
@@ -159,7 +159,7 @@ fn be_busy() {
             runs.tell();
             let _may_be_full = again.enqueue(this);
         });
-        // This item comes first, because the next one keeps the ordered queue.
+        // This item is queued first, because the next item holds the ordered queue.
         queue.enqueue(&without_end).unwrap();
         let sleeps = begins();
         let asleep = move || {
@@ -199,7 +199,7 @@ fn be_busy() {
         flushes.tell();
         hidden.flush()
     });
-    // If one of them never begins, the process is killed, which is not the expected status.
+    // If one of them never begins, the process is killed, and then does not have the expected status.
     (0..count).for_each(|_| told.recv().unwrap());
 }
 
@@ -260,7 +260,7 @@ fn register_exit_handler() {
     assert_eq!(unsafe { libc::atexit(exit_handler) }, 0);
 }
 
-/// Nonzero if the destructor of the program, which runs after all exit handlers, has to use queues.
+/// Nonzero if the program's destructor, which runs after all exit handlers, uses queues.
 static FINISH: AtomicUsize = AtomicUsize::new(0);
 
 extern "C" fn finish() {
@@ -342,10 +342,10 @@ fn exit_handlers_use_queues() {
     FINISH.store(1, Ordering::Relaxed);
     register_exit_handler();
     use_queues();
-    // The workers are parked.
+    // When this function returns, and the process ends, the workers are parked.
 }
 
-/// spec: X3.2: the exit handlers run on a worker, whose item never ends.
+/// spec: X3.2: the exit handlers run on a worker, because its item calls `exit`. So this item never ends.
 fn exit_handlers_use_queues_after_an_item_exits() {
     register_exit_handler();
     global();
@@ -385,7 +385,7 @@ fn destructors_of_threads_use_queues() {
     std::thread::spawn(use_queues_at_the_end).join().unwrap();
 }
 
-/// spec: X2, X3.1: the child of a busy parent exits with its handlers, which learn that they run in a child.
+/// spec: X2, X3.1: the child of a busy parent runs its exit handlers, which learn that they run in a child.
 fn a_forked_child_exits() {
     static PARENTS: OnceLock<WorkQueue> = OnceLock::new();
     extern "C" fn handler() {
@@ -403,22 +403,22 @@ fn a_forked_child_exits() {
         // SAFETY: the child only exits, and the handlers use only operations that are promised for a child.
         let child = unsafe { libc::fork() };
         if child == 0 {
-            // The standard library's `exit` takes a lock, which a thread of the parent may have held at the fork while
-            // it was made or ended. `libc::exit` runs the exit handlers as well, which is the point of this test.
-            // SAFETY: the child has only this thread, so no other thread uses its data.
+            // The standard library's `exit` takes a lock. A thread of the parent that began or ended at the fork may
+            // have held it. `libc::exit` also runs the exit handlers, which this test needs. SAFETY: the child has only
+            // this thread, so no other thread uses its data.
             unsafe { libc::exit(8) };
         }
         let mut status = 0;
-        // SAFETY: the pointer is to a number that outlives the call.
+        // SAFETY: the pointer leads to a number that outlives the call.
         assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
         assert!(libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 8, "the child ended with {status}");
     }
 }
 
-/// spec: X2, X3, E5: a worker's thread-local destructor forks. The child has one thread, and ends.
+/// spec: X2, X3, E5: if a worker's thread-local destructor forks, the child, which has only this thread, ends.
 fn a_child_that_a_destructor_forks_exits() {
     fn fork() {
-        // SAFETY: the child writes and exits; the remaining thread-local destructors run in it.
+        // SAFETY: the child only writes and exits. The remaining thread-local destructors also run in the child.
         let child = unsafe { libc::fork() };
         if child == 0 {
             say("child ");
@@ -426,7 +426,7 @@ fn a_child_that_a_destructor_forks_exits() {
             unsafe { libc::exit(0) };
         }
         let mut status = 0;
-        // SAFETY: the pointer is to a number that outlives the call.
+        // SAFETY: the pointer leads to a number that outlives the call.
         assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
         assert!(libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0, "the child ended with {status}");
         say("parent ");
@@ -439,7 +439,7 @@ fn a_child_that_a_destructor_forks_exits() {
 }
 
 /// spec: E2.10 (the main thread's signal mask): a worker gets the mask that the main thread has when the worker is
-/// made. After the main thread has ended, workers get the mask that it had when the executor was built.
+/// made. If the main thread has ended, the worker gets the mask that this thread had when the executor was built.
 fn the_main_thread_ends_first() {
     let only = |signal: libc::c_int| 1_u64 << (signal - 1);
     block_only(libc::SIGUSR1);
@@ -451,7 +451,7 @@ fn the_main_thread_ends_first() {
         say("same changed kept ");
         std::process::exit(9);
     }
-    // Each item runs on a worker that is made for it.
+    // Each item is for another CPU, so a new worker runs it.
     let mask_on = move |cpu| queue.item(|| own_status("SigBlk")).on_cpu(cpu).spawn().unwrap().join().unwrap();
     let mask_on = move |cpu| u64::from_str_radix(&mask_on(cpu), 16).unwrap();
     assert_eq!(mask_on(0), only(libc::SIGUSR1));
@@ -471,8 +471,8 @@ fn the_main_thread_ends_first() {
     unsafe { libc::syscall(libc::SYS_exit, 0) };
 }
 
-/// spec: E2.10 (the main thread's signal mask): a worker may begin just while the main thread makes another thread of
-/// the crate, with its signals blocked.
+/// spec: E2.10 (the main thread's signal mask): a worker gets the right mask, even if it begins just when the main
+/// thread has blocked its signals. The main thread does so while it makes other threads of the crate.
 fn the_main_thread_makes_threads_meanwhile() {
     block_only(libc::SIGUSR1);
     let build = || {

@@ -1,7 +1,7 @@
-//! Forked processes: in the child, operations on the parent's objects return at once, and the parent is not disturbed.
+//! Forked processes: in the child, operations on the parent's objects return at once, and do not disturb the parent.
 //!
-//! A child reports by its exit status. A child that hangs is killed, and the test fails. The tests run one at a time,
-//! because a child may have executors of its own only if the parent was quiet.
+//! A child reports its result by its exit status. If a child hangs, it is killed, and the test fails. The tests run one
+//! at a time, because a child may have executors of its own only if the parent was quiet.
 #![cfg(target_os = "linux")]
 #![allow(unsafe_code, reason = "fork, and waiting for a child in particular, are libc's")]
 #![allow(
@@ -35,7 +35,7 @@ const KINDS: [fn(&'static str) -> WorkQueueBuilder; 5] =
         WorkQueue::builder(name).rescuer(true)
     }];
 
-/// A wait of a task for a queue.
+/// A future that waits for a queue.
 type Wait = Pin<Box<dyn Future<Output = Result<(), WaitError>> + Send>>;
 
 fn my_turn() -> MutexGuard<'static, ()> {
@@ -48,7 +48,7 @@ fn executor() -> Executor {
     builder.progress_check(Duration::from_secs(1)).build().unwrap()
 }
 
-/// Forks, runs `child` there, and returns the child's process id.
+/// Forks, and runs `child` in the child process. Returns the child's process id.
 fn fork(child: impl FnOnce()) -> libc::pid_t {
     // SAFETY: the child uses only operations that this crate promises for a child, and the allocator, which glibc keeps
     // usable. It ends without exit handlers.
@@ -59,7 +59,7 @@ fn fork(child: impl FnOnce()) -> libc::pid_t {
             |payload| {
                 let text = payload.downcast_ref::<String>().cloned();
                 let text = text.or_else(|| payload.downcast_ref::<&str>().map(|text| (*text).to_owned()));
-                // Writes to standard error directly, because the harness's capture does not work in a child.
+                // The child writes to standard error directly, because the harness captures no output of a child.
                 drop(writeln!(std::io::stderr(), "in the child: {}", text.unwrap_or_default()));
                 101
             },
@@ -71,7 +71,7 @@ fn fork(child: impl FnOnce()) -> libc::pid_t {
     id
 }
 
-/// Returns the exit status of a child. If it hangs, kills it and fails the test.
+/// Returns the exit status of a child. If the child hangs, kills it, and fails the test.
 fn status_of(child: libc::pid_t) -> i32 {
     let end = Instant::now() + SOON;
     let mut status = 0;
@@ -79,7 +79,7 @@ fn status_of(child: libc::pid_t) -> i32 {
         // SAFETY: the pointer is to a number that outlives the call.
         match unsafe { libc::waitpid(child, &mut status, libc::WNOHANG) } {
             0 if Instant::now() > end => {
-                // SAFETY: the child is ours, and was not waited for.
+                // SAFETY: the process is a child of this one, and was not waited for.
                 unsafe { libc::kill(child, libc::SIGKILL) };
                 panic!("the child hangs");
             }
@@ -98,13 +98,13 @@ fn in_a_child(child: impl FnOnce()) {
     assert_eq!(status_of(fork(child)), 0, "the child failed");
 }
 
-/// Waits until no worker has an item, so that none holds a lock.
+/// Waits until no worker has an item. Then no worker holds a lock.
 fn wait_until_quiet(executor: &Executor) {
     let quiet = || {
         let pools = executor.dump().pools;
         pools.iter().all(|pool| pool.idle == pool.workers && pool.waking == 0 && !pool.creating)
     };
-    // Workers count as idle a moment before they are parked.
+    // Workers count as idle a moment before they sleep.
     let is_quiet = holds_within(SOON, || quiet() && all_others_sleep());
     assert!(is_quiet, "the executor never became quiet: {}", executor.dump());
 }
@@ -118,7 +118,7 @@ fn all_others_sleep() -> bool {
         sleeps.then(|| threads::status_of(&task, "voluntary_ctxt_switches"))
     };
     let others = || tasks().into_iter().filter(|task| *task != own).map(switches).collect::<Option<Vec<_>>>();
-    // A thread whose number of switches stays the same has slept from the first look to the second one.
+    // If a thread's number of switches is the same in both lists, the thread has slept from the first to the second.
     let first = others();
     first.is_some() && first == others()
 }
@@ -150,7 +150,7 @@ fn in_a_child_the_parents_queues_and_handles_answer_at_once() {
         let (release, joined) = held(&queue);
         let (release_too, timed) = held(&queue);
         let (release_three, dropped) = held(&queue);
-        // On an ordered queue the item waits behind the others; on other queues it may have run.
+        // On an ordered queue, this item waits behind the other items. On other queues, it may have run already.
         assert!(queue.enqueue(&work).unwrap());
         let handles = Mutex::new(Some((ended, joined, timed, dropped)));
         let id = fork(|| {
@@ -210,7 +210,7 @@ fn in_a_child_the_parents_queues_and_handles_answer_at_once() {
     }
 }
 
-/// spec: X2.1: the same holds for batches, items placed on CPUs, and the system queues of the parent's executor.
+/// spec: X2.1: calls for batches, items of named CPUs, and the parent's system queues also return at once in the child.
 #[test]
 fn in_a_child_every_way_to_queue_answers_at_once() {
     let _turn = my_turn();
@@ -240,7 +240,7 @@ fn in_a_child_every_way_to_queue_answers_at_once() {
     assert_eq!(executor.events_unbound().spawn(|| 3).unwrap().join().unwrap(), 3);
 }
 
-/// spec: X2.1: the same holds for timers, both those armed before the fork and new ones.
+/// spec: X2.1: the child's calls also return at once for timers that were armed before the fork, and for new ones.
 #[test]
 fn in_a_child_timers_answer_at_once() {
     let _turn = my_turn();
@@ -270,7 +270,7 @@ fn in_a_child_timers_answer_at_once() {
     assert_eq!(queue.item(|| 1).after(Duration::from_millis(1)).spawn().unwrap().join().unwrap(), 1);
 }
 
-/// spec: X2.1: waits for such items return an error, also for new queues.
+/// spec: X2.1: the child cannot queue an item of the parent, not even to a queue of its own.
 #[test]
 fn an_item_of_the_parent_cannot_be_queued_in_a_child() {
     let _turn = my_turn();
@@ -290,7 +290,7 @@ fn an_item_of_the_parent_cannot_be_queued_in_a_child() {
 }
 
 /// spec: I1.7 (awaiting in a forked process), X2.1, X2.2: the parent awaits a handle, a flush, a drain and a shutdown
-/// while it forks. In the child, all of them end with an error, and can be dropped.
+/// while it forks. In the child, all of these waits end with an error, and can be dropped.
 #[test]
 fn what_the_parent_awaits_ends_in_a_child() {
     let _turn = my_turn();
@@ -337,7 +337,7 @@ fn what_the_parent_awaits_ends_in_a_child() {
     }
 }
 
-/// spec: X2.2 (instead of hanging): handles are dropped and waits return, whatever the parent's threads were doing.
+/// spec: X2.2 (instead of hanging): a child can drop handles, and its waits return, whatever the parent's threads did.
 #[test]
 fn nothing_hangs_in_a_child_of_a_busy_parent() {
     let _turn = my_turn();
@@ -387,15 +387,15 @@ fn nothing_hangs_in_a_child_of_a_busy_parent() {
     });
 }
 
-/// spec: X2.2 (instead of hanging): a queue's properties can be read in the child, even if the parent was changing
-/// them.
+/// spec: X2.2 (instead of hanging): a child can read the properties of a queue, even if the parent was changing them at
+/// the fork.
 #[test]
 fn a_child_can_read_a_queue_that_the_parent_was_changing() {
     let _turn = my_turn();
     let executor = executor();
     let queue = WorkQueue::builder("q").max_active(7).build_on(&executor).unwrap();
     let stop = AtomicBool::new(false);
-    // Stops the parent's thread, also if a child hangs.
+    // Stops the parent's threads, even if a child hangs.
     struct Stop<'a>(&'a AtomicBool);
     impl Drop for Stop<'_> {
         fn drop(&mut self) {
@@ -423,8 +423,8 @@ fn a_child_can_read_a_queue_that_the_parent_was_changing() {
     });
 }
 
-/// spec: X2 (a new executor can be made in the child of a quiet parent), X2.3 (the default one, too): also in a child
-/// of the child. E5 (a child can end its own executor, and not the parent's).
+/// spec: X2 (a new executor can be made in the child of a quiet parent), X2.3 (the default one, too): this also holds
+/// in a child of the child. E5 (a child can end its own executor, and not the parent's).
 #[test]
 fn a_child_of_a_quiet_parent_has_executors_of_its_own() {
     let _turn = my_turn();
@@ -451,7 +451,7 @@ fn a_child_of_a_quiet_parent_has_executors_of_its_own() {
             let name = || std::thread::current().name().unwrap().to_owned();
             let name = WorkQueue::new("q").spawn(name).unwrap().join().unwrap();
             assert!(name.starts_with("third/"), "{name}");
-            // The parent's global executor does not belong to this process.
+            // The parent's global executor does not belong to the child.
             assert_eq!(global.shutdown(Duration::ZERO), Err(ShutdownError::Forked));
             assert_eq!(third.executor().shutdown(Duration::ZERO), Err(ShutdownError::Global));
             assert!(third.shutdown(Duration::from_secs(10)).unwrap().is_complete());
@@ -462,14 +462,14 @@ fn a_child_of_a_quiet_parent_has_executors_of_its_own() {
     assert_eq!(parents.spawn(|| 5).unwrap().join().unwrap(), 5);
 }
 
-/// Returns the bytes that arrive until every writer has closed the pipe.
+/// Returns all bytes that arrive before every writer has closed the pipe.
 fn everything_from(mut pipe: UnixStream) -> Vec<u8> {
     let mut bytes = Vec::new();
     pipe.read_to_end(&mut bytes).unwrap();
     bytes
 }
 
-/// spec: X2.2: an item forks. In the child, its thread is no longer a worker, and ends the process when the item
+/// spec: X2.2: an item forks. In the child, the item's thread is no longer a worker, and ends the process when the item
 /// returns. No item runs twice.
 #[test]
 fn a_child_that_returns_from_its_item_ends_there() {
@@ -507,7 +507,7 @@ fn a_child_that_returns_from_its_item_ends_there() {
     }
 }
 
-/// spec: X2.1: starting a program works as usual, although it forks.
+/// spec: X2.1: an item can start a program as usual, although this forks the process.
 #[test]
 fn other_programs_are_started_as_usual() {
     let _turn = my_turn();
@@ -522,7 +522,7 @@ fn other_programs_are_started_as_usual() {
     assert_eq!(is_done.recv_timeout(SOON), Ok(true));
 }
 
-/// spec: X2, W7.4: the fork happens inside of a scope's body.
+/// spec: X2, W7.4: if a scope's body forks, the scope ends in the child without waiting for its items.
 #[test]
 fn a_scope_ends_in_the_child_without_its_items() {
     let _turn = my_turn();
@@ -541,7 +541,7 @@ fn a_scope_ends_in_the_child_without_its_items() {
         let handle = s.spawn(item).unwrap();
         has_begun.recv().unwrap();
         wait_until_blocked(&executor);
-        // SAFETY: as in `fork`; the child ends below.
+        // SAFETY: as in `fork`. The child ends below.
         child = unsafe { libc::fork() };
         if std::process::id() == parent {
             go.send(()).unwrap();
@@ -557,12 +557,12 @@ fn a_scope_ends_in_the_child_without_its_items() {
     assert_eq!((ended, ran, status_of(child)), (Ok(()), true, 0));
 }
 
-/// Forks inside of a scope, at a depth of the stack that few other calls reach. Returns the child's number in the
-/// parent, as `fork` does, and the scope's error in the child.
+/// Forks inside of a scope, deeper in the stack than most other calls. In the parent, returns the child's process id.
+/// In the child, returns the scope's error.
 #[inline(never)]
 fn fork_in_a_scope(queue: &WorkQueue) -> Result<libc::pid_t, cmwq::ScopeError> {
     let _depth = std::hint::black_box([0_u8; 64 << 10]);
-    // SAFETY: as in `fork`; the caller ends the child.
+    // SAFETY: as in `fork`. The caller ends the child.
     queue.try_scope(|_| unsafe { libc::fork() })
 }
 
@@ -572,7 +572,7 @@ fn overwrite_the_stack() {
     std::hint::black_box(&mut [0xFF_u8; 256 << 10]);
 }
 
-/// spec: X2, W7: an item forks inside of a scope's body. After the scope has ended in the child, it has no effect on
+/// spec: X2, W7: an item forks inside of a scope's body. When the scope has ended in the child, it no longer affects
 /// the waits of the child's own items.
 #[test]
 fn a_scope_that_ended_in_a_child_is_forgotten_there() {
@@ -580,7 +580,7 @@ fn a_scope_that_ended_in_a_child_is_forgotten_there() {
     let executor = executor();
     let queue = WorkQueue::builder("q").build_on(&executor).unwrap();
     let (scoped, parents) = (queue.clone(), executor.clone());
-    // In a quiet parent no thread waits for an item.
+    // No thread of the parent may wait for the item, because the parent must be quiet.
     let (tell, told) = mpsc::channel();
     let item = queue.spawn(move || {
         let parent = std::process::id();
@@ -606,8 +606,8 @@ fn a_scope_that_ended_in_a_child_is_forgotten_there() {
     assert_eq!(status_of(told.recv_timeout(SOON).unwrap()), 0, "the child failed");
 }
 
-/// spec: X2, S1: the fork happens while an item sleeps that the manager has found, and while it looks for others. The
-/// inherited state does not disturb the child, nor does the child disturb the parent's manager.
+/// spec: X2, S1: the process forks while the manager has found one sleeping item, and searches for others. The
+/// inherited state does not disturb the child, and the child does not disturb the parent's manager.
 #[test]
 fn sleepers_are_found_before_and_after_a_fork() {
     let _turn = my_turn();
@@ -636,7 +636,7 @@ fn sleepers_are_found_before_and_after_a_fork() {
     wait_until_quiet(&executor);
 }
 
-/// Waits until every worker that has an item is blocked in it, so that none holds a lock.
+/// Waits until every worker that has an item is blocked in the item. Then no worker holds a lock.
 fn wait_until_blocked(executor: &Executor) {
     let is_busy =
         || executor.dump().pools.iter().any(|pool| pool.running > 0 || pool.waking > 0 || pool.creating);
@@ -686,7 +686,7 @@ fn in_a_child_the_tokens_of_the_parent_answer_at_once() {
     assert!(child.is_cancelled());
 }
 
-/// spec: X2.1, B4.4: a child neither takes bytes nor gives any back, and the parent's count stays right.
+/// spec: X2.1, B4.4: a child does not change the count of pending bytes, and the parent's count stays right.
 #[test]
 fn in_a_child_bytes_answer_at_once() {
     let _turn = my_turn();

@@ -1,4 +1,4 @@
-//! The process-wide executor. There is one for each process, so this is a test program with one test.
+//! The process-wide executor. Each process has only one, so this test program has a single test.
 #![allow(clippy::disallowed_methods, reason = "tests stand in for a user, who has the standard library")]
 
 use std::time::Duration;
@@ -14,7 +14,7 @@ fn the_global_executor_is_configured_once_and_used_by_default() {
         matches!(bad, Err(BuildExecutorError::MaxThreads)),
         "a failed attempt does not count as the configuration"
     );
-    // Several threads configure it at once, and one of them wins.
+    // Several threads try to configure the executor at the same time, and one of them succeeds.
     let mut results: Vec<_> = std::thread::scope(|scope| {
         let build = || {
             let builder = Executor::builder().thread_name_prefix("glob");

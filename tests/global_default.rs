@@ -1,4 +1,4 @@
-//! The process-wide executor without any configuration: a test program with one test.
+//! The process-wide executor without any configuration. This test program has a single test.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! Log lines that appear once in the life of an executor. This is a test program of its own, because a process has one
-//! logger, and a test gives a privilege up.
+//! Log lines that appear once in the life of an executor. This is a test program of its own, because a process has only
+//! one logger, and a test gives up a privilege.
 #![cfg(all(target_os = "linux", not(cmwq_portable)))]
 #![allow(
     clippy::disallowed_methods,
@@ -14,7 +14,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
 use testkit::LINES;
 
-/// Keeps the lines of this process, which all tests share.
+/// Keeps the log lines of this process. All tests share these lines.
 fn keep_lines() {
     static KEEPS: Once = Once::new();
     KEEPS.call_once(|| LINES.keep(log::LevelFilter::Warn));
@@ -29,7 +29,8 @@ fn give_the_privilege_up() {
     set_capabilities(None, sets).unwrap();
 }
 
-/// spec: E4.4 (reported once): the workers of eight pools and a rescuer are each denied the high level.
+/// spec: E4.4 (reported once): the system denies the high nice level to workers of eight pools and to a rescuer. The
+/// log has one line.
 #[test]
 fn a_nice_level_that_is_denied_is_logged_once() {
     keep_lines();
@@ -46,8 +47,8 @@ fn a_nice_level_that_is_denied_is_logged_once() {
     assert_eq!(told.len(), 1, "{told:#?}");
 }
 
-/// spec: E2.5 (work waits, and the wait is reported): two items share the only worker that is permitted, again and
-/// again.
+/// spec: E2.5 (work waits, and the wait is reported): again and again, two pools share the only worker that is
+/// permitted. The log has one line.
 #[test]
 fn work_that_waits_because_of_max_threads_is_logged_once() {
     keep_lines();

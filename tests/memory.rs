@@ -1,5 +1,5 @@
-//! Measures how much memory stays allocated, and how many allocations operations make, by the allocator of this
-//! process. So only one test runs at a time.
+//! Measures how much memory stays allocated, and how many allocations operations make. The allocator of this process
+//! counts both, so only one test runs at a time.
 #![allow(unsafe_code, reason = "an allocator that counts")]
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "stands in for a user of the crate")]
 
@@ -14,9 +14,10 @@ use testkit::stress;
 
 /// The number of bytes that are allocated at present.
 static ALLOCATED: AtomicUsize = AtomicUsize::new(0);
-/// The number of allocations by issuers and workers. Those of the manager do not depend on the number of items.
+/// The number of allocations by issuers and workers. The manager's allocations do not count, because they do not depend
+/// on the number of items.
 static ALLOCATIONS: AtomicUsize = AtomicUsize::new(0);
-/// Held by the running test.
+/// The running test holds this lock.
 static ALONE: Mutex<()> = Mutex::new(());
 
 thread_local! {
@@ -26,20 +27,20 @@ thread_local! {
 
 struct Counting;
 
-// SAFETY: each call is passed on unchanged to the system's allocator.
+// SAFETY: the implementation passes each call unchanged to the system's allocator.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATED.fetch_add(layout.size(), Ordering::Relaxed);
         if COUNTS.get() {
             ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
         }
-        // SAFETY: the caller's promise is passed on.
+        // SAFETY: the caller has made the promise that the system's allocator requires.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
         ALLOCATED.fetch_sub(layout.size(), Ordering::Relaxed);
-        // SAFETY: the caller's promise is passed on.
+        // SAFETY: the caller has made the promise that the system's allocator requires.
         unsafe { System.dealloc(memory, layout) }
     }
 }
@@ -50,15 +51,15 @@ static ALLOCATOR: Counting = Counting;
 /// The number of queues that come and go, which `CMWQ_STRESS` scales.
 const QUEUES: usize = 20_000;
 const THREADS: usize = 100;
-/// One of this many queues has an item on each thread.
+/// Of each `STRIDE` queues, one has an item on each of its threads.
 const STRIDE: usize = 20;
-/// The most bytes that may stay allocated, however many queues there were.
+/// The largest number of bytes that may stay allocated, however many queues there were.
 const MOST: usize = 5_000_000;
 
 /// The number of items whose allocations are counted.
 const ITEMS: usize = 10_000;
-/// The allocations that lists of pending items may make: an entry passes through two lists at most, and 63 entries
-/// share a block. The rest is for workers that are made meanwhile.
+/// The allocations that lists of pending items may make. An entry passes through at most two lists, and 63 entries
+/// share an allocated block. The rest is for workers that are made during the test.
 const FOR_LISTS: usize = ITEMS / 25;
 const SOON: Duration = Duration::from_secs(60);
 
@@ -66,17 +67,18 @@ fn alone() -> MutexGuard<'static, ()> {
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// An executor of one pool, in which items start as soon as they are queued.
+/// Makes an executor for unbound queues, with one pool, in which items start as soon as they are queued.
 fn executor() -> Executor {
     let topology = TopologySource::Synthetic("core:1 pu:1".into());
     Executor::builder().topology(topology).build().unwrap()
 }
 
-/// Makes all queues, lets some of them run items on this many threads each, and drops them.
+/// Makes [`QUEUES`] queues, and drops them. One of each `STRIDE` queues runs items on `threads` threads at the same
+/// time.
 fn queues_come_and_go(executor: &Executor, threads: usize) {
     let queues: Vec<_> =
         (0..stress(QUEUES)).map(|_| WorkQueue::unbound("brief").build_on(executor).unwrap()).collect();
-    // An item ends when every thread has an item.
+    // Each item waits until every thread has an item.
     let all = Arc::new(Barrier::new(threads));
     let works: Vec<_> = (0..threads)
         .map(|_| {
@@ -100,8 +102,8 @@ fn queues_come_and_go(executor: &Executor, threads: usize) {
     }
 }
 
-/// spec: O1.11 (counters' memory): counters give their memory back although the threads stay. The memory that stays
-/// after the same number of queues on one thread does not belong to counters, and is subtracted.
+/// spec: O1.11 (counters' memory): the counters of a queue give their memory back when the queue ends, although the
+/// threads stay. Queues on one thread show how much other memory stays, and this is subtracted.
 #[test]
 fn counters_give_their_memory_back() {
     let _alone = alone();
@@ -118,7 +120,7 @@ fn counters_give_their_memory_back() {
     assert!(stays <= MOST, "{stays} bytes stay");
 }
 
-/// A queue on one CPU, where an item keeps the CPU until it ends or enters a guard.
+/// Makes a queue on one CPU. An item keeps this CPU until it ends or enters a guard.
 fn queue() -> WorkQueue {
     let topology = TopologySource::Synthetic("core:1 pu:1".into());
     let builder = Executor::builder().topology(topology).detection(Detection::Off).hog_threshold(None);
@@ -161,7 +163,8 @@ fn run_again_and_again(queue: &WorkQueue, work: &Work, runs: &AtomicUsize) {
     }
 }
 
-/// spec: W1.7 (one allocation at most): this holds even while no worker returns a cell because the issuer goes on.
+/// spec: W1.7 (one allocation at most): a spawn takes at most one allocation, even if no worker returns cells while the
+/// issuer submits.
 #[test]
 fn a_spawn_takes_one_allocation_at_most() {
     let _alone = alone();
@@ -190,7 +193,7 @@ fn options_take_one_allocation_more() {
     assert!(handles.into_iter().enumerate().all(|(number, item)| item.join().unwrap() == 4 * number));
 }
 
-/// spec: W1.7 (on average none): cells are used again.
+/// spec: W1.7 (on average none): later items use the cells of earlier items again.
 #[test]
 fn items_in_turn_take_no_allocation_each() {
     let _alone = alone();
@@ -202,8 +205,8 @@ fn items_in_turn_take_no_allocation_each() {
     assert!(allocations <= FOR_LISTS, "{allocations} for {ITEMS} items");
 }
 
-/// spec: W2.4 (no allocation for a submission, on average), F1: one more allocation for each submission while a flush
-/// waits for an earlier item.
+/// spec: W2.4 (no allocation for a submission, on average), F1: while a flush counts an earlier item, each submission
+/// takes one more allocation.
 #[test]
 fn a_reusable_item_takes_no_allocation_when_it_is_queued_again() {
     let _alone = alone();
@@ -219,7 +222,7 @@ fn a_reusable_item_takes_no_allocation_when_it_is_queued_again() {
     assert!(allocations <= FOR_LISTS, "{allocations} for {ITEMS} submissions");
 
     let (item, end) = held(&queue, |ends| cmwq::blocking(|| ends.recv_timeout(SOON).unwrap()));
-    // The flush goes on counting its items although no thread waits for it any more.
+    // The flush still counts its items, although no thread waits for it any more.
     assert_eq!(queue.flush_timeout(Duration::ZERO), Err(WaitError::TimedOut));
     let allocations = allocations_of(|| run_again_and_again(&queue, &work, &runs));
     assert!((ITEMS..=ITEMS + FOR_LISTS).contains(&allocations), "{allocations} for {ITEMS} submissions");

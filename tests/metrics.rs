@@ -1,4 +1,4 @@
-//! Scrapes metrics as Prometheus does, over loopback, and compares them with the items that ran.
+//! Scrapes metrics over loopback, as Prometheus does, and compares them with the numbers of items that ran.
 #![allow(clippy::disallowed_methods, reason = "tests stand in for a user, who has the standard library")]
 
 use std::collections::BTreeMap;
@@ -22,7 +22,7 @@ fn executor(prefix: &str) -> Executor {
     Executor::builder().topology(topology).thread_name_prefix(prefix).build().unwrap()
 }
 
-/// A recorder for one test, an exporter, and a collector.
+/// The recorder, the exporter and the collector of one test.
 struct Scraped {
     recorder: PrometheusRecorder,
     exporter: PrometheusHandle,
@@ -45,7 +45,7 @@ impl Scraped {
     }
 }
 
-/// The samples of a text, by name and labels.
+/// The samples of a scraped text. The keys are names with labels.
 struct Samples(BTreeMap<String, f64>);
 
 impl Samples {
@@ -85,7 +85,7 @@ fn scrape(answer: impl FnOnce() -> String) -> String {
     })
 }
 
-/// spec: O4.1: a Prometheus exporter reports the numbers of the items that ran.
+/// spec: O4.1: a Prometheus exporter reports the right numbers of items.
 #[test]
 fn scraped_numbers_are_those_of_the_items_that_ran() {
     let executor = executor("scraped");
@@ -139,7 +139,7 @@ fn scraped_numbers_are_those_of_the_items_that_ran() {
     assert_eq!(samples.of("cmwq_queue_items", labels), 1.0);
     assert_eq!(samples.of("cmwq_queue_active_items", labels), 1.0);
     assert_eq!(samples.of("cmwq_queue_inactive_items", labels), 0.0);
-    // A spare worker may arrive between the two snapshots.
+    // A spare worker may arrive between the two snapshots, and then the test tries again.
     let threads =
         |dump: &Snapshot| (dump.threads, dump.pools.iter().map(|pool| pool.workers).collect::<Vec<_>>());
     let (dump, samples) = loop {
@@ -162,7 +162,8 @@ fn scraped_numbers_are_those_of_the_items_that_ran() {
     held.join().unwrap();
 }
 
-/// spec: O4.1, B4: the backlog of all queues and its limits are reported if the executor has limits, and end with it.
+/// spec: O4.1, B4: if the executor has limits, the backlog of all queues and the limits are reported. They are zero
+/// after the executor's end.
 #[test]
 fn the_backlog_is_reported_if_it_is_limited() {
     let topology = TopologySource::Synthetic("l3:1 core:2 pu:1".to_owned());
@@ -192,7 +193,7 @@ fn the_backlog_is_reported_if_it_is_limited() {
     assert!(!unlimited.text().contains("cmwq_pending_"));
 }
 
-/// spec: O4.1: the levels of an ended queue go, and no count is lost or added twice.
+/// spec: O4.1: when a queue has ended, its gauges no longer count. No counter loses a value or adds it twice.
 #[test]
 fn counters_go_on_while_queues_of_one_name_come_and_go() {
     let executor = executor("gone");
@@ -215,7 +216,7 @@ fn counters_go_on_while_queues_of_one_name_come_and_go() {
         "the levels of queues with one name are added"
     );
     drop((one, two));
-    // A flush may return before the last slot is given up.
+    // A flush may return shortly before the last slot is free.
     let of = |scraped: &mut Scraped, name: &str| scraped.samples().of(name, labels);
     eventually("the levels of ended queues are gone", || of(&mut scraped, "cmwq_queue_max_active") == 0.0);
     let samples = scraped.samples();
@@ -233,7 +234,7 @@ fn counters_go_on_while_queues_of_one_name_come_and_go() {
     assert_eq!(scraped.samples().of("cmwq_items_started_total", labels), 10.0);
 }
 
-/// spec: O4.1: each duration is recorded once, in the first collection after it.
+/// spec: O4.1: each duration is recorded once, in the first collection after the item has ended.
 #[test]
 fn each_collection_records_only_new_durations() {
     let executor = executor("timed");
@@ -255,7 +256,8 @@ fn each_collection_records_only_new_durations() {
             let mean = samples.of("cmwq_item_run_seconds_sum", labels)
                 / samples.of("cmwq_item_run_seconds_count", labels);
             assert!((0.0015..20.0).contains(&mean), "{mean} s");
-            // Histograms may be switched off for a while. Afterwards the old times do not count as new.
+            // Histograms may be switched off for a while. When they are on again, the old durations do not count as
+            // new.
             queue.set_histograms(false);
             scraped.text();
             queue.set_histograms(true);
@@ -263,7 +265,7 @@ fn each_collection_records_only_new_durations() {
     }
 }
 
-/// spec: O4.1: a collector that starts late reports everything.
+/// spec: O4.1: a second collector, which starts late, also reports the whole counts.
 #[test]
 fn a_second_collector_reports_the_same() {
     let executor = executor("twice");
@@ -277,7 +279,7 @@ fn a_second_collector_reports_the_same() {
     }
 }
 
-/// Passes on what it receives, but panics at one of the metrics.
+/// A recorder that passes metrics on to another one, but panics at one of them.
 struct Panics<'a> {
     recorder: &'a PrometheusRecorder,
     left: AtomicUsize,
@@ -312,7 +314,8 @@ impl metrics::Recorder for Panics<'_> {
     }
 }
 
-/// spec: O4, W9.5: wherever a recorder panics, its caller gets the panic, and the next collection is right.
+/// spec: O4, W9.5: if a recorder panics at any metric, the caller of `collect` gets the panic. The next collection is
+/// right.
 #[test]
 fn a_recorder_that_panics_corrupts_no_count() {
     let executor = executor("panics");
@@ -326,7 +329,8 @@ fn a_recorder_that_panics_corrupts_no_count() {
         let panics = Panics { recorder, left: AtomicUsize::new(at) };
         let collect = AssertUnwindSafe(|| metrics::with_local_recorder(&panics, || collector.collect()));
         assert!(catch_unwind(collect).is_err(), "the caller gets the panic");
-        // Some metrics are registered for the first time here, and their queue is gone at the next collection.
+        // Metrics of this queue may have been registered for the first time. The queue has ended before the next
+        // collection.
         drop(short);
         let samples = scraped.samples();
         let labels = "executor=\"panics\",queue=\"q\"";

@@ -1,5 +1,5 @@
 //! The log lines about hogs, undeclared blockers, and stalls without a hook. This is a test program of its own, because
-//! a process has one logger.
+//! a process has only one logger.
 #![cfg(all(target_os = "linux", not(cmwq_portable)))]
 #![allow(
     clippy::disallowed_methods,
@@ -21,7 +21,7 @@ fn sleeps() {
     std::thread::sleep(Duration::from_millis(30));
 }
 
-/// Runs this item with another one behind it until the count is 7, and a few more times.
+/// Runs the item, with another item queued behind it, until the count is at least 7.
 fn until_seven(queue: &WorkQueue, item: fn(), count: impl Fn() -> u64) {
     let end = Instant::now() + Duration::from_secs(120);
     while count() < 7 {
@@ -39,7 +39,7 @@ fn offenders_and_stalls_are_logged() {
     LINES.keep(log::LevelFilter::Debug);
     let executor = Executor::builder().build().unwrap();
     let queue = WorkQueue::per_cpu("compute").build_on(&executor).unwrap();
-    // A function item has a type of its own; a pointer to it does not.
+    // The items are passed as function pointers, so all of them have the type `fn()`.
     let of = |list: Vec<cmwq::Offender>| list.first().map_or(0, |offender| offender.count);
     until_seven(&queue, computes, || of(executor.hogs()));
     let told = LINES.with(log::Level::Warn, &["fn()", "queue \"compute\"", "10ms", "cpu_intensive"]);

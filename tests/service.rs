@@ -1,7 +1,7 @@
-//! Tests `examples/service` over HTTP: it answers, sheds load beyond its bound, gives up what takes too long, stops
-//! background tasks, and on SIGTERM finishes the accepted work.
+//! Tests `examples/service` over HTTP: it answers, sheds load beyond its bound, gives up jobs that take too long, and
+//! stops background tasks. On SIGTERM, it finishes the accepted jobs.
 //!
-//! `cargo test` builds the examples; `cargo test --test service` alone does not.
+//! `cargo test` also builds the examples, but `cargo test --test service` does not.
 #![cfg(target_os = "linux")]
 #![allow(clippy::disallowed_methods, reason = "tests stand in for a user, who has the standard library")]
 
@@ -16,10 +16,10 @@ use rustix::process::{Pid, Signal, kill_process};
 use sha2::{Digest, Sha512};
 use testkit::{example, output};
 
-/// Longer than any of these tests takes on a busy machine.
+/// This is longer than any of these tests takes on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(180);
 
-/// The running example. It is killed when the test ends or takes too long, so that its output ends.
+/// The running example. It is killed when the test ends or takes too long. This also ends its output.
 struct Service {
     process: Child,
     _watch: Sender<()>,
@@ -49,7 +49,7 @@ impl Service {
         Self { process, _watch: watch, output, address }
     }
 
-    /// Connects to the control socket of the example. May be called once.
+    /// Connects to the control socket of the example. A test may call this only once.
     #[cfg(feature = "control")]
     fn control(&mut self) -> cmwq::control::Client {
         loop {
@@ -152,7 +152,7 @@ fn the_service_sheds_load_beyond_its_bound_and_finishes_accepted_jobs() {
                     bump(&shed);
                     std::thread::sleep(Duration::from_millis(2));
                 }
-                // The request came while the service ended, so that the service did not even take it from its server.
+                // The request came while the service ended, so the service did not even accept it.
                 Ok((500, ..)) if ending.load(Ordering::SeqCst) => break bump(&gone),
                 Ok(other) => panic!("{other:?}"),
                 Err(_) => break bump(&gone),
@@ -169,7 +169,7 @@ fn the_service_sheds_load_beyond_its_bound_and_finishes_accepted_jobs() {
             std::thread::sleep(Duration::from_millis(10));
         }
         assert!(enough(), "{answered:?} answered, {shed:?} shed");
-        // The signal comes under load.
+        // The test sends the signal under load.
         ending.store(true, Ordering::SeqCst);
         service.terminate();
         for client in clients {
@@ -181,8 +181,8 @@ fn the_service_sheds_load_beyond_its_bound_and_finishes_accepted_jobs() {
     assert_eq!(accepted, answered.into_inner(), "every accepted job was answered");
 }
 
-/// One job waits for its client, and another one for the first. The service has no time for either. The service
-/// reports that, and so does the answer to the job that had not begun.
+/// One job waits for its slow client, and a second job waits for the first one. The service ends without waiting for
+/// them. It reports both jobs, and the client of the second job gets an error.
 #[test]
 fn jobs_that_do_not_end_in_time_are_reported() {
     let mut service = Service::start(&["--active", "1", "--grace", "0"]);
@@ -209,12 +209,12 @@ fn jobs_that_do_not_end_in_time_are_reported() {
     assert_eq!(service.process.wait().expect("it ends").code(), Some(1));
 }
 
-/// spec: I5.1: some clients are slow. The jobs that wait for them delay no other client. In the end, the slow clients
-/// get their answers as well.
+/// spec: I5.1: some clients are slow. The jobs of slow clients delay no other client. In the end, the slow clients get
+/// their answers as well.
 #[test]
 fn slow_clients_delay_no_others() {
-    // The HTTP library has four threads at first. In a burst of connections, it may make no further thread although
-    // each of the four waits for a slow client.
+    // The HTTP library has four threads at first. If many connections come at once, it may make no further thread,
+    // although all four threads wait for slow clients.
     const SLOW: usize = 3;
     const LENGTH: usize = 5000;
     let service = Service::start(&["--active", "4"]);
@@ -241,7 +241,7 @@ fn slow_clients_delay_no_others() {
     assert_eq!(service.account(), (SLOW + 20, SLOW + 20));
 }
 
-/// More rounds than any test waits for.
+/// A job with so many rounds that no test waits for its end.
 const ENDLESS: &str = "rounds=10000000";
 
 /// spec: I5.1: a job that is too late is given up, whether it has begun or not, and its client is told.
@@ -267,7 +267,7 @@ fn jobs_that_are_too_late_are_given_up() {
     assert_eq!(service.account(), (3, 0));
 }
 
-/// spec: I5.1: background tasks, their results, and their end by request, by their limit, and by age.
+/// spec: I5.1: background tasks run, and their results can be read. A request can end a task. Old results are dropped.
 #[test]
 fn tasks_run_in_the_background() {
     let service = Service::start(&["--active", "1", "--pending", "2", "--limit", "600", "--keep", "0"]);
@@ -305,7 +305,7 @@ fn tasks_run_in_the_background() {
     assert_eq!(service.account(), (0, 0));
 }
 
-/// spec: I5.1: what the client of a task reads, and a limit that ends a task.
+/// spec: I5.1: the client of a task can read its result, or that the limit has ended the task.
 #[test]
 fn the_result_of_a_task_is_kept() {
     let service = Service::start(&["--limit", "0.1"]);
@@ -323,7 +323,7 @@ fn the_result_of_a_task_is_kept() {
         assert!(ends, "{task}");
         for _ in 0..2 {
             let answer = ask(&line, "");
-            // On a machine that is very busy, even the short task can be too late.
+            // On a very busy machine, even the short task may exceed its limit.
             assert!(answer.0 == 504 || (answer.0, &answer.2) == (status, &text), "{answer:?}");
         }
     }
@@ -344,7 +344,7 @@ fn the_service_stays_healthy_under_overload() {
     service.terminate();
 }
 
-/// spec: I5.1: the end does not wait for work that a second signal asks to stop.
+/// spec: I5.1: a second signal asks the running jobs to stop, so the service ends without waiting for their usual end.
 #[test]
 fn a_second_signal_stops_what_runs() {
     let mut service = Service::start(&["--active", "1", "--patience", "600", "--grace", "600"]);
@@ -394,7 +394,7 @@ fn invalid_arguments_are_refused() {
     }
 }
 
-/// spec: O4, I5.1: the metrics of the example, under its own load.
+/// spec: O4, I5.1: the metrics of the example count its jobs under its own load.
 #[cfg(feature = "metrics")]
 #[test]
 fn the_metrics_of_the_service_count_its_jobs() {
@@ -423,7 +423,7 @@ fn the_metrics_of_the_service_count_its_jobs() {
     assert_eq!(service.account(), (7, 7));
 }
 
-/// spec: O5, I5.1: the client finds the example and changes its queues.
+/// spec: O5, I5.1: a client finds the example's control socket, and changes its queues.
 #[cfg(feature = "control")]
 #[test]
 fn the_service_can_be_controlled() {
@@ -439,7 +439,7 @@ fn the_service_can_be_controlled() {
     assert_eq!(service.account(), (0, 0));
 }
 
-/// spec: S2.2, S3.1: the offenders in the example's load are listed by the names of their functions.
+/// spec: S2.2, S3.1: the control socket lists the offenders in the example's load by the names of their functions.
 #[cfg(feature = "control")]
 #[test]
 fn the_offenders_of_the_service_have_names() {

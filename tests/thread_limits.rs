@@ -1,6 +1,6 @@
-//! Tests in which the system refuses threads: under RLIMIT_NPROC, and in a pids cgroup.
-//! Each test starts this program again as a process of its own. In that process, the test of the same name lowers the
-//! limit. If no limit can be set, the test is reported as skipped.
+//! Tests in which the system refuses to make threads: under RLIMIT_NPROC, and in a pids cgroup. Each test starts this
+//! program again as a process of its own. In that process, the test of the same name lowers the limit. If no limit can
+//! be set, the test is reported as skipped.
 #![cfg(target_os = "linux")]
 #![allow(clippy::disallowed_methods, reason = "tests stand in for a user, who has the standard library")]
 
@@ -17,11 +17,11 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use testkit::cgroup::{self, Group};
 use testkit::{SOON, again, assert_passed, output, skip};
 
-/// The environment variable that tells this program, started again, that it is the limited process. In a cgroup, its
-/// value is the path.
+/// The environment variable that tells a process that it is the limited one. For a test with a cgroup, its value is the
+/// path of the cgroup.
 const CHILD: &str = "CMWQ_TEST_LIMITED";
 
-/// A user that runs no other process, because RLIMIT_NPROC counts all threads of a user.
+/// A user that runs no other process. It must not, because RLIMIT_NPROC counts all threads of a user.
 const UNUSED_USER: u32 = 3_141_592;
 
 fn own_threads() -> usize {
@@ -75,7 +75,8 @@ fn in_a_cgroup_that_limits_threads() {
     assert_passed(&output(child.env(CHILD, group.path())).unwrap());
 }
 
-/// Runs in the limited process. `limit` permits this many threads more than there are now, or removes the limit.
+/// Tests the executor in the limited process. `limit` permits so many more threads than there are now, or removes the
+/// limit.
 fn work_goes_on(limit: impl Fn(Option<usize>)) {
     let executor = Executor::builder().progress_check(Duration::from_secs(1)).build().unwrap();
     let plain = WorkQueue::builder("plain").build_on(&executor).unwrap();
@@ -92,15 +93,15 @@ fn work_goes_on(limit: impl Fn(Option<usize>)) {
     assert_eq!(plain.flush_timeout(Duration::from_millis(50)), Err(WaitError::TimedOut));
     assert_eq!(executor.dump().threads, 0);
 
-    // A call that needs a thread at once returns an error.
+    // A call that needs a thread immediately returns an error.
     let error = WorkQueue::builder("late").rescuer(true).build_on(&executor).unwrap_err();
     assert!(matches!(error, BuildQueueError::Rescuer { kind: ErrorKind::WouldBlock, .. }), "{error:?}");
-    // Reading the machine makes a thread in hwloc, so this uses a description.
+    // hwloc makes a thread to read the machine, so this executor uses a description of a machine.
     let described = TopologySource::Synthetic("pu:1".into());
     let error = Executor::builder().topology(described).build().unwrap_err();
     assert!(matches!(error, BuildExecutorError::Thread(_)), "{error:?}");
 
-    // The limit permits one worker, which then has no spare.
+    // The limit permits one worker, and no spare.
     limit(Some(1));
     for (n, item) in waiting.into_iter().enumerate() {
         match item.join_timeout(SOON) {
@@ -110,7 +111,7 @@ fn work_goes_on(limit: impl Fn(Option<usize>)) {
     }
     let behind = WorkQueue::builder("behind").rescuer(true).build_on(&executor);
     assert!(behind.is_err(), "the limit permits one thread only");
-    // The global executor works without its manager for now.
+    // The global executor accepts items although its manager cannot be made yet.
     let early = WorkQueue::per_cpu("early").build().unwrap().spawn(|| "early").unwrap();
     let error = WorkQueue::builder("late").rescuer(true).build().unwrap_err();
     assert!(matches!(error, BuildQueueError::Rescuer { .. }), "{error:?}");
@@ -118,7 +119,7 @@ fn work_goes_on(limit: impl Fn(Option<usize>)) {
     let waits = plain.spawn(move || blocking(|| inner.spawn(is_rescuer).unwrap().join().unwrap()));
     assert!(waits.unwrap().join().unwrap(), "the only worker waited for the rescuer");
 
-    // Everything works again when the limit is gone.
+    // All calls succeed again when the limit is removed.
     limit(None);
     WorkQueue::builder("late")
         .rescuer(true)
@@ -128,6 +129,6 @@ fn work_goes_on(limit: impl Fn(Option<usize>)) {
         .unwrap()
         .join()
         .unwrap();
-    // Waiting for the item makes the global executor's manager.
+    // The wait for the item makes the global executor's manager.
     assert_eq!(early.join_timeout(SOON).unwrap().unwrap(), "early");
 }

@@ -1,4 +1,5 @@
-//! The log line about a wait that would never end. This is a test program of its own, because a process has one logger.
+//! The log line about a wait that would never end. This is a test program of its own, because a process has only one
+//! logger.
 #![cfg(debug_assertions)]
 #![allow(
     clippy::disallowed_methods,
@@ -11,7 +12,7 @@ use std::sync::mpsc;
 use cmwq::{JoinError, JoinHandle, WorkQueue};
 use testkit::LINES;
 
-/// Queues an item that joins the handle it receives, and returns whether the join was refused.
+/// Queues an item that joins the handle that it receives. The item returns whether the join was refused.
 fn joins_the_received_handle(queue: &WorkQueue) -> (mpsc::Sender<JoinHandle<bool>>, JoinHandle<bool>) {
     let (give, take) = mpsc::channel::<JoinHandle<bool>>();
     let item =

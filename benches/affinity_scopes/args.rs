@@ -1,4 +1,4 @@
-//! The command line. Criterion never sees it, because it would refuse unknown options.
+//! The command line. Criterion never sees it, because Criterion would refuse unknown options.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -47,7 +47,7 @@ pub(crate) struct Args {
     pub(crate) csv: bool,
     /// Whether the run is only a smoke test.
     pub(crate) smoke: bool,
-    /// The command line, to be typed again.
+    /// The command line that repeats this run.
     pub(crate) line: String,
 }
 

@@ -1,10 +1,10 @@
-//! Blocks: generated content, its digest, and the check of both.
+//! Blocks, which have generated content and its digest, and the check of both.
 
 use sha2::{Digest, Sha512};
 
 pub(crate) const BYTES: usize = 32 * 1024;
 
-/// The number of different contents, whose digests are known beforehand.
+/// The number of different contents. Their digests are computed before the measurement.
 const CONTENTS: usize = 64;
 
 /// A block that is repeatedly filled, hashed and compared.
@@ -47,7 +47,7 @@ impl Block {
         self.digest = Sha512::digest(&self.bytes).into();
     }
 
-    /// Checks that this content was hashed correctly, and has not changed.
+    /// Checks that the block's content was hashed correctly and has not changed.
     pub(crate) fn compare(&self, digests: &Digests) {
         assert!(self.digest == digests.0[self.content], "a digest is wrong");
         let mut words = self.bytes.chunks_exact(8).enumerate();
@@ -55,7 +55,7 @@ impl Block {
     }
 }
 
-/// Returns a word of a content. It is cheap to make, and no two words of a block are equal.
+/// Returns a word of a content. A word is cheap to make, and no two words of a block are equal.
 #[inline]
 fn word_at(content: usize, place: usize) -> [u8; 8] {
     let mixed = ((content << 32 | place) as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);

@@ -1,11 +1,11 @@
-//! The tables and the slices as CSV. Only the names of rows need quotes.
+//! The tables and the slices (measurements of one row) as CSV. Only the names of rows need quotes.
 
 use std::fmt::Write;
 
 use super::report::{Measured, Table};
 use super::stats::Ratio;
 
-/// Returns a line for each row of each table. Ratios and shares are fractions of 1; missing values are empty.
+/// Returns a line for each row of each table. Ratios and shares are fractions of 1, and missing values are empty.
 pub(crate) fn summary(tables: &[Table]) -> String {
     let mut text = String::from(
         "scenario,issuers,window,cpus,runs,affinity,mib_per_s,mib_per_s_sd,cpu_percent,cpu_percent_sd,\
@@ -16,7 +16,7 @@ pub(crate) fn summary(tables: &[Table]) -> String {
         let of = &table.scenario;
         for line in &table.lines {
             let (bandwidth, cpu, placed) = (line.bandwidth, line.utilisation, line.placed);
-            // Writing to a string cannot fail.
+            // Writing to a string cannot fail, so the result is ignored.
             let _ = writeln!(
                 text,
                 "{},{},{},{},{},\"{}\",{:.3},{:.3},{:.3},{:.3},{},{},{},{},{}",

@@ -3,14 +3,14 @@
 use super::report::{Line, Table};
 use super::table::loss;
 
-/// A non-strict scope must reach this part of the best row, and the lower end of the interval must not be below the
-/// second value.
+/// The bounds of the interval of a non-strict scope's ratio to the best row. Its upper end must reach the first value,
+/// its lower end the second value, and the third value bounds half its width.
 const REACHES: f64 = 0.995;
 const SURELY: f64 = 0.98;
 const HALF_WIDTH: f64 = 0.015;
-/// The least part of hashing without a queue that hashing through a queue must reach.
+/// The part of the bandwidth without a queue that hashing through a queue must reach.
 const OF_THE_PARTITION: f64 = 0.98;
-/// The least part of items that must start in their pod, of those for which it has room.
+/// The least part of the items that must start in their pod. Only items for which their pod has room count.
 const AT_HOME: f64 = 0.99;
 
 struct Figure {
@@ -48,7 +48,7 @@ fn of_scenario(table: &Table) -> Vec<Figure> {
     figures
 }
 
-/// The figure is good if the interval is narrow and high enough.
+/// Compares a row with the best row. The figure is good if the interval is narrow and high enough.
 fn against_the_best(number: usize, line: &Line) -> Figure {
     let (measured, good) = match &line.to_best {
         None => ("it is the best".to_owned(), true),

@@ -11,17 +11,17 @@ use rustix::time::{ClockId, clock_gettime};
 
 use super::plan::SCOPES;
 
-/// The machine, or the described one.
+/// The machine on which the bench runs, or the machine that a topology describes.
 pub(crate) struct Machine {
     topology: TopologySource,
-    /// The real CPUs, in the order of the topology's CPUs.
+    /// The real CPU for each CPU of the topology, in their order.
     pub(crate) cpus: Vec<usize>,
     /// For each scope, the real CPUs of each pod.
     pods: Vec<(AffinityScope, Vec<Vec<usize>>)>,
 }
 
 impl Machine {
-    /// Reads this machine, or makes one of this shape.
+    /// Reads the topology of this machine, or makes a machine of the described shape from its CPUs.
     pub(crate) fn probe(shape: Option<&str>) -> Result<Self, Box<dyn Error>> {
         let topology =
             shape.map_or(TopologySource::Probe, |shape| TopologySource::Synthetic(shape.to_owned()));
@@ -57,7 +57,7 @@ impl Machine {
     pub(crate) fn about(&self, command: &str) -> String {
         let mut text = format!("{}, {} CPUs", model(), self.cpus.len());
         if let TopologySource::Synthetic(shape) = &self.topology {
-            // Writing to a string cannot fail.
+            // Writing to a string cannot fail, so the result is ignored.
             let _ = write!(text, ", as if its caches were '{shape}'");
         }
         text += "; pods:";
@@ -70,7 +70,7 @@ impl Machine {
     }
 }
 
-/// Returns the pods, read from strict workers: the CPUs that they are bound to.
+/// Returns the pods of a scope, which are the sets of CPUs that strict workers are bound to.
 fn pods_of(executor: &Executor, scope: AffinityScope) -> Result<Vec<Vec<usize>>, Box<dyn Error>> {
     let attrs = Attrs::new().scope(scope).strict(true);
     let queue = WorkQueue::builder("pods").attrs(attrs).build_on(executor)?;

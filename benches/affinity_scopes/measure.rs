@@ -1,4 +1,4 @@
-//! Measures all rows of a scenario, in turn.
+//! Measures all rows of a scenario, which take turns.
 
 use std::error::Error;
 use std::thread;
@@ -61,7 +61,7 @@ fn measure(
     Ok(Measured { scenario, rounds: args.rounds, rows: rows.iter().cloned().zip(slices).collect() })
 }
 
-/// A progress bar, hidden if standard error is no terminal. It is drawn only between slices.
+/// Makes a progress bar, which is hidden if standard error is no terminal. It is drawn only between slices.
 fn progress(slices: u64) -> ProgressBar {
     let bar = ProgressBar::with_draw_target(Some(slices), ProgressDrawTarget::stderr());
     let template = "{msg} {wide_bar} {percent}%, {eta} left";

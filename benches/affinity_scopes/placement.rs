@@ -1,11 +1,12 @@
-//! The places where items start, and whether their issuer's pod had room, counted by the workload and not by the
+//! The places where items start, and whether the pod of their issuer had room. The workload counts them, and not the
 //! executor.
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use super::machine;
 
-/// The pods of a row. Until it starts, an item counts in the pod where it was queued; then in the pod where it runs.
+/// The pods of a row. Until an item starts, it counts in the pod in which it was queued. From then on it counts in the
+/// pod in which it runs.
 pub(crate) struct Pods {
     pod_of_cpu: Vec<usize>,
     pods: Vec<Pod>,
@@ -22,7 +23,7 @@ struct Pod {
 #[derive(Clone, Copy)]
 pub(crate) struct Ticket {
     home: usize,
-    /// Whether its pod had more CPUs than items.
+    /// Whether the item's pod had more CPUs than items.
     room: bool,
 }
 
@@ -32,7 +33,7 @@ pub(crate) struct Started {
     pub(crate) placed: Placed,
 }
 
-/// Counts the items whose pod had room when they were queued, by the place where they started.
+/// The numbers of items by the place where they started. Only items whose pod had room when they were queued count.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct Placed {
     pub(crate) home: u64,

@@ -3,7 +3,7 @@
 use cmwq::AffinityScope;
 use fastrand::Rng;
 
-/// The blocks in flight of each issuer if there is enough work, as in the documentation.
+/// The number of blocks in flight of each issuer in scenarios with enough work, as in the documentation.
 const ENOUGH: usize = 64;
 
 /// The scopes, from small pods to large ones.
@@ -33,7 +33,7 @@ pub(crate) enum Role {
     Competes,
     /// Repeats another row.
     Again,
-    /// Works without a queue, as the limit.
+    /// Works without a queue, and shows the limit.
     Limit,
 }
 
@@ -58,7 +58,7 @@ pub(crate) fn scenarios(cpus: usize) -> [Scenario; 3] {
     ]
 }
 
-/// Returns the rows for a machine, on which a scope has `pods(scope)` pods.
+/// Returns the rows for a machine on which each scope has `pods(scope)` pods.
 pub(crate) fn rows(pods: impl Fn(AffinityScope) -> usize) -> Vec<Row> {
     let row = |scope: AffinityScope, strict| {
         let name = if strict { format!("{scope} (strict)") } else { scope.to_string() };
@@ -76,8 +76,9 @@ pub(crate) fn rows(pods: impl Fn(AffinityScope) -> usize) -> Vec<Row> {
 }
 
 impl Scenario {
-    /// Returns the indexes of all CPUs in a round: first one for each issuer, then the others. The order is random, but
-    /// in a cycle of rounds every CPU is an issuer's once, if the number of issuers divides that of CPUs.
+    /// Returns the indexes of all CPUs in a round: first one CPU for each issuer, and then the other CPUs. The order is
+    /// random. But if the number of issuers divides the number of CPUs, every CPU has an issuer once in a cycle of
+    /// rounds.
     pub(crate) fn cpus_of_round(&self, round: usize) -> Vec<usize> {
         let cycle = (self.cpus / self.issuers).max(1);
         let mut cpus: Vec<usize> = (0..self.cpus).collect();

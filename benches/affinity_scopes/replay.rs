@@ -1,7 +1,7 @@
 //! Criterion's report of the measurements.
 //!
-//! Criterion measures one function after the other, but rows have to alternate. So all slices are taken first, and then
-//! passed to criterion as samples. An iteration is one block.
+//! Criterion measures one function after the other, but rows have to alternate. So the bench measures all slices first,
+//! and then passes them to criterion as samples. An iteration is one block.
 
 use std::cell::Cell;
 use std::thread;
@@ -15,8 +15,8 @@ use super::report::{Measured, Slice};
 /// The least number of samples that criterion requires.
 const SAMPLES: usize = 10;
 
-/// Criterion determines the iterations of a sample from the duration of calls. For that, only the first calls must
-/// really take the time that they report.
+/// The most blocks for which a call really takes the time that it reports. Criterion determines the iterations of a
+/// sample from the duration of its first calls, which have few blocks.
 const TRUE_TO_LIFE: u64 = 64;
 const WARM_UP: Duration = Duration::from_millis(4);
 

@@ -5,13 +5,13 @@ use super::placement::Placed;
 use super::plan::{Role, Row, Scenario};
 use super::stats::{Ratio, Spread};
 
-/// One row for one slice.
+/// The measurement of one row in one slice.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Slice {
     pub(crate) blocks: u64,
     /// The time from the first submission until the window was done.
     pub(crate) seconds: f64,
-    /// The part of all CPUs' time that the process used.
+    /// The part of the time of all CPUs that the process used.
     pub(crate) utilisation: f64,
     pub(crate) placed: Placed,
 }
@@ -20,7 +20,7 @@ pub(crate) struct Slice {
 #[derive(Clone, Debug)]
 pub(crate) struct Measured {
     pub(crate) scenario: Scenario,
-    /// The rounds of each run.
+    /// The number of rounds of each run.
     pub(crate) rounds: usize,
     pub(crate) rows: Vec<(Row, Vec<Slice>)>,
 }
@@ -37,13 +37,13 @@ pub(crate) struct Table {
 #[derive(Clone, Debug)]
 pub(crate) struct Line {
     pub(crate) row: Row,
-    /// MiB/s, over the runs.
+    /// The MiB/s of the runs.
     pub(crate) bandwidth: Spread,
-    /// Percent, over the runs.
+    /// The percentages of the runs.
     pub(crate) utilisation: Spread,
-    /// The ratio to the best competing row; `None` for that row.
+    /// The ratio to the best competing row, or `None` for that row itself.
     pub(crate) to_best: Option<Ratio>,
-    /// The ratio to the first row. For the repeated row, this is the machine's noise.
+    /// The ratio to the first row. For the repeated row, this ratio shows the machine's noise.
     pub(crate) to_first: Ratio,
     /// The ratio to the static partition.
     pub(crate) to_limit: Option<Ratio>,
@@ -87,8 +87,8 @@ impl Table {
         Self { scenario: measured.scenario.clone(), runs, lines: rows().map(line).collect() }
     }
 
-    /// Returns the lines of the finest scope that divides the machine: the one whose items may leave their pod, and its
-    /// strict twin.
+    /// Returns the two lines of the finest scope that divides the machine. In the first, items may leave their pod, and
+    /// the second is strict.
     pub(crate) fn divided(&self) -> Option<(&Line, &Line)> {
         let strict = self.lines.iter().rev().find(|line| line.row.strict)?;
         let free = self.lines.iter().find(|line| line.row.scope == strict.row.scope && !line.row.strict)?;
@@ -96,7 +96,7 @@ impl Table {
     }
 }
 
-/// Returns the bandwidth of a run: all blocks divided by all time.
+/// Returns the bandwidth of a run, which is the number of all blocks divided by the time of all slices.
 fn bandwidth_of(run: &[Slice]) -> f64 {
     let whole = Slice {
         blocks: run.iter().map(|slice| slice.blocks).sum(),
@@ -112,7 +112,8 @@ fn utilisation_of(run: &[Slice]) -> f64 {
 }
 
 impl Placed {
-    /// Returns the part of items that started in their pod, of those whose pod had room for them all the time.
+    /// Returns the part of the items that started in their pod. Only items for which their pod had room all the time
+    /// count.
     pub(crate) fn share(&self) -> Option<f64> {
         let counted = self.home + self.away;
         (counted > 0).then(|| self.home as f64 / counted as f64)

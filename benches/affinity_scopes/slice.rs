@@ -13,7 +13,7 @@ use super::plan::{Role, Row, Scenario};
 use super::report::Slice;
 use super::window::{Issued, Window};
 
-/// A row, ready to run.
+/// A row that is ready to run.
 pub(crate) enum Bed {
     Queue { pods: Arc<Pods>, queue: WorkQueue, _executor: Executor },
     Partition,
@@ -46,8 +46,8 @@ impl<'a> Workload<'a> {
         Self { scenario, windows, digests: Digests::new(), length }
     }
 
-    /// Runs one row for the length of a slice, and until everything in flight is done. `cpus` are all CPUs of the
-    /// machine, with those of the issuers first.
+    /// Runs one row for the length of a slice, and then until all blocks in flight are done. `cpus` are all CPUs of the
+    /// machine, and the CPUs of the issuers are first.
     pub(crate) fn slice(&mut self, bed: &Bed, cpus: &[usize]) -> Slice {
         let (began, cpu_time) = (Instant::now(), machine::cpu_time());
         let issued = match bed {
@@ -76,7 +76,7 @@ impl<'a> Workload<'a> {
         on_cpus(cpus, issue)
     }
 
-    /// Runs as many threads as there are blocks, but at most one on each CPU.
+    /// Runs the static partition with as many threads as there are blocks, but at most one thread on each CPU.
     fn partition(&self, cpus: &[usize]) -> Vec<Issued> {
         let blocks = self.scenario.issuers * self.scenario.window;
         let (batch, digests, length) = (self.scenario.batch(), &self.digests, self.length);
@@ -87,8 +87,8 @@ impl<'a> Workload<'a> {
     }
 }
 
-/// Calls each function on a CPU of its own, all at the same moment. Each has a new thread, which is bound to no other
-/// CPU.
+/// Calls each function on a CPU of its own, all at the same moment. Each function gets a new thread, which is bound
+/// only to its CPU.
 fn on_cpus<F>(cpus: &[usize], calls: impl ExactSizeIterator<Item = F>) -> Vec<Issued>
 where
     F: FnOnce() -> Issued + Send,

@@ -5,11 +5,11 @@ use fastrand::Rng;
 /// The number of resamples for an interval.
 const RESAMPLES: usize = 10_000;
 
-/// A mean, and the standard deviation of the sample.
+/// The mean and the standard deviation of a sample.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Spread {
     pub(crate) mean: f64,
-    /// Zero for a single value.
+    /// The standard deviation, which is zero for a single value.
     pub(crate) deviation: f64,
 }
 
@@ -33,9 +33,9 @@ impl Spread {
 }
 
 impl Ratio {
-    /// Computes the ratios `of[i] / to[i]`: the geometric mean of the middle half, and its bootstrap percentile
-    /// interval. There must be at least one pair of positive values.
-    /// Occasional disturbances of the machine, which are unrelated to the pair, fall into the other half.
+    /// Computes the geometric mean of the middle half of the ratios `of[i] / to[i]`, and its bootstrap percentile
+    /// interval. There must be at least one pair of positive values. Occasional disturbances of the machine, which are
+    /// unrelated to the pair, fall outside of the middle half.
     pub(crate) fn of_pairs(of: &[f64], to: &[f64]) -> Self {
         assert_eq!(of.len(), to.len(), "pairs have two sides");
         let mut logarithms: Vec<f64> = of.iter().zip(to).map(|(of, to)| (of / to).ln()).collect();
@@ -60,8 +60,8 @@ impl Ratio {
     }
 }
 
-/// Returns the mean of ascending values without a quarter of them at each end. Each value occurs this many times; a
-/// value at the border counts in part.
+/// Returns the mean of ascending values without a quarter of them at each end. `times` says how often each value
+/// occurs. A value at the border of the middle half counts in part.
 fn mean_of_middle(ascending: &[f64], times: &[u32]) -> f64 {
     let count: f64 = times.iter().copied().map(f64::from).sum();
     let (from, to) = (count / 4.0, count * 3.0 / 4.0);

@@ -1,4 +1,4 @@
-//! A picture of the tables: a bar for each row, with its standard deviation.
+//! A picture of the tables, with a bar and its standard deviation for each row.
 
 use super::plan::Role;
 use super::report::{Line, Table};
@@ -12,7 +12,7 @@ const ROW: f64 = 26.0;
 const BAR: f64 = 16.0;
 /// The space above the bars of each scenario.
 const TITLE: f64 = 44.0;
-/// The lines of the grid on each scale.
+/// The number of grid lines on each scale.
 const STEPS: u32 = 4;
 
 /// Returns the whole picture.

@@ -33,7 +33,7 @@ fn one(table: &Table) -> String {
                 },
             )
             .collect();
-        // Writing to a string cannot fail.
+        // Writing to a string cannot fail, so the result is ignored.
         let _ = writeln!(text, "| {} |", padded.join(" | "));
         if number == 0 {
             let rules = widths.iter().enumerate().map(|(column, width)| {
@@ -59,7 +59,7 @@ pub(crate) fn spread(spread: Spread) -> String {
     format!("{:.2} ± {:.2}", spread.mean, spread.deviation)
 }
 
-/// Formats the deviation from 1 in percent, with the half-width of its interval.
+/// Formats the deviation of a ratio from 1 in percent, with half the width of its interval.
 pub(crate) fn loss(ratio: &Ratio) -> String {
     format!("{:+.2} ± {:.2}", 100.0 * (ratio.estimate - 1.0), 100.0 * ratio.half_width()).replace('-', "−")
 }

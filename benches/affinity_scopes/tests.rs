@@ -1,5 +1,5 @@
 //! Tests of the parts of this bench whose errors would go unnoticed: its statistics, plan, command line and tables.
-//! This is the root of a test program of its own, because a bench without a harness has no tests.
+//! This file is the root of a test program of its own, because a bench without a harness has no tests.
 #![allow(dead_code, reason = "the bench uses the rest")]
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests stand in for a user")]
 
@@ -39,7 +39,7 @@ fn a_spread_is_mean_and_sample_deviation() {
 
 #[test]
 fn a_ratio_compares_pairs_even_if_both_drift() {
-    // The machine becomes five times as fast meanwhile. Each pair differs by 2 %.
+    // The machine becomes five times as fast during the measurement. The two values of each pair differ by 2 %.
     let to: Vec<f64> = (0..50).map(|slice| 100.0 + 8.0 * f64::from(slice)).collect();
     let of: Vec<f64> = to.iter().map(|value| 0.98 * value).collect();
     let ratio = Ratio::of_pairs(&of, &to);
@@ -66,7 +66,8 @@ fn an_interval_holds_the_truth_nineteen_times_in_twenty() {
         width += ratio.half_width() / 60.0;
     }
     assert!((52..=60).contains(&held), "{held} of 60");
-    // 1.96 × 5 % × √2 / √40, and a little more, because half of the pairs serve only to find the middle.
+    // The expected half-width is 1.96 × 5 % × √2 / √40, and a little more, because half of the pairs serve only to find
+    // the middle.
     assert!((0.018..0.028).contains(&width), "{width}");
 }
 
@@ -76,8 +77,8 @@ fn a_single_mishap_does_not_change_a_ratio() {
     let of: Vec<f64> = (0..20).map(|slice| if slice % 5 == 0 { 30.0 } else { 101.0 }).collect();
     let ratio = Ratio::of_pairs(&of, &to);
     assert!((ratio.estimate - 1.01).abs() < 1e-9, "{ratio:?}");
-    // By hand: of three sorted values, the middle one counts fully and the others a quarter each, so the sum is divided
-    // by 1.5.
+    // The expected value is computed by hand. Of three sorted values, the middle one counts fully and each of the other
+    // two counts a quarter, so the sum is divided by 1.5.
     let ratio = Ratio::of_pairs(&[1.0, 2.0, 8.0], &[1.0, 1.0, 1.0]);
     assert!((ratio.estimate.log2() - (0.25 * 0.0 + 1.0 + 0.25 * 3.0) / 1.5).abs() < 1e-9, "{ratio:?}");
 }
@@ -149,7 +150,7 @@ fn a_block_that_was_not_hashed_is_noticed() {
 #[cfg(target_os = "linux")]
 #[test]
 fn placement_counts_items_whose_pod_had_room() {
-    // This thread runs in pod 0, which has the CPUs 0 to 4095. Pod 1 has CPU 5000 only.
+    // This thread runs in pod 0, which has the CPUs 0 to 4095. Pod 1 has only CPU 5000.
     let cpus: Vec<usize> = (0..4096).collect();
     let pods = Pods::new(&[cpus, vec![5000]]);
     assert_eq!(pods.here(), 0);

@@ -1,4 +1,4 @@
-//! An issuer's window: blocks in flight, and the item of each.
+//! An issuer's window, which consists of the blocks in flight and the item of each block.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Instant;
@@ -8,13 +8,13 @@ use cmwq::{Work, WorkQueue};
 use super::block::{Block, Digests};
 use super::placement::{Placed, Pods, Ticket};
 
-/// The blocks of an issuer, and the desk that reports finished ones.
+/// The blocks of an issuer, and the desk at which items report finished blocks.
 pub(crate) struct Window {
     slots: Vec<Slot>,
     desk: Arc<Desk>,
     /// The number of blocks that the issuer waits for at a time.
     batch: usize,
-    /// The number of the next content.
+    /// The number of the content of the next block.
     next: usize,
 }
 
@@ -23,16 +23,16 @@ struct Slot {
     work: Work,
 }
 
-/// A block and its placement. The lock is taken by the issuer while it fills and compares, and by the item, never by
-/// both at once.
+/// A block and its placement. The issuer takes the lock to fill and to compare the block, and the item takes it to hash
+/// the block. They never need the lock at the same time.
 struct State {
     block: Block,
-    /// The ticket of the present submission, with the pods of the queue's row.
+    /// The ticket of the present submission, and the pods of the queue's row.
     way: Option<(Arc<Pods>, Ticket)>,
     placed: Placed,
 }
 
-/// Items report to this when they are done.
+/// The desk to which items report when they are done.
 struct Desk {
     done: Mutex<Done>,
     enough: Condvar,
@@ -40,7 +40,7 @@ struct Desk {
 
 struct Done {
     slots: Vec<usize>,
-    /// The issuer sleeps until this many blocks are done.
+    /// The number of done blocks at which the sleeping issuer wakes up.
     wanted: usize,
 }
 
@@ -52,7 +52,7 @@ pub(crate) struct Issued {
     pub(crate) placed: Placed,
 }
 
-/// Blocks of windows that a thread hashes by itself.
+/// The blocks that a thread of the static partition hashes by itself.
 pub(crate) struct Share<'a>(Vec<&'a Slot>);
 
 impl Window {
@@ -63,7 +63,7 @@ impl Window {
         Self { slots, desk, batch, next: 0 }
     }
 
-    /// Keeps the window in flight until it is time to stop and all blocks are done.
+    /// Keeps the blocks of the window in flight until it is time to stop, and then waits until all blocks are done.
     pub(crate) fn issue(
         &mut self,
         queue: &WorkQueue,
@@ -107,7 +107,8 @@ impl Window {
         assert!(queue.enqueue(&slot.work).expect("the queue has no limit"), "a block is in flight already");
     }
 
-    /// Divides the blocks of several windows among threads: whole windows, if there are enough of them.
+    /// Divides the blocks of several windows among threads. Threads get whole windows if the number of windows is a
+    /// multiple of the number of threads.
     pub(crate) fn divide(windows: &[Self], threads: usize) -> Vec<Share<'_>> {
         let slots: Vec<&Slot> = windows.iter().flat_map(|window| &window.slots).collect();
         let from = |thread: usize| slots.len() * thread / threads;
@@ -158,7 +159,7 @@ impl Desk {
         }
     }
 
-    /// Sleeps until this many blocks are done, and takes all that are done.
+    /// Sleeps until this many blocks are done, and takes all done blocks.
     fn wait(&self, wanted: usize, into: &mut Vec<usize>) {
         let mut done = self.done.lock().expect("items do not panic");
         done.wanted = wanted;

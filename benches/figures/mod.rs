@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use criterion::Criterion;
 
-/// The default measurement times of this crate's benches, which the command line may change.
+/// Returns Criterion with the default measurement times of this crate's benches, which the command line may change.
 pub(crate) fn criterion() -> Criterion {
     Criterion::default()
         .warm_up_time(Duration::from_millis(500))
@@ -31,7 +31,7 @@ pub(crate) struct Figures(RefCell<Vec<Figure>>);
 pub(crate) struct Figure {
     name: String,
     aim: Option<Aim>,
-    /// Seconds per iteration, one for each of criterion's samples.
+    /// The seconds per iteration of each of criterion's samples.
     samples: Vec<f64>,
 }
 
@@ -42,18 +42,18 @@ impl Figures {
         figures.len() - 1
     }
 
-    /// Adds a sample of this many iterations. Returns the time for criterion.
+    /// Adds a sample of this many iterations, and returns its time for criterion.
     pub(crate) fn time(&self, figure: usize, spent: Duration, iterations: u64) -> Duration {
         self.0.borrow_mut()[figure].samples.push(spent.as_secs_f64() / iterations as f64);
         spent
     }
 
-    /// Sets the only sample.
+    /// Sets the only sample of a figure.
     pub(crate) fn set(&self, figure: usize, value: f64) {
         self.0.borrow_mut()[figure].samples = vec![value];
     }
 
-    /// Prints the table. Figures that were not measured, because they were not requested, are left out.
+    /// Prints the table. It leaves out figures that were not measured because they were not requested.
     pub(crate) fn print(&self) {
         let figures = self.0.borrow();
         let measured: Vec<_> = figures.iter().filter(|figure| !figure.samples.is_empty()).collect();

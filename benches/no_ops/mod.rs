@@ -1,9 +1,9 @@
 //! No-op items on one thread, and the comparison of their times in two builds of a bench.
 //!
-//! An iteration is one no-op item, queued and run. An item queues a batch of them on its own CPU, and the worker that
-//! ran it runs the batch. So one thread does everything, and none is woken meanwhile.
+//! An iteration is one no-op item, which is queued and run. One item queues a batch of no-op items on its own CPU, and
+//! the worker that ran this item runs the batch. So one thread does all work, and no thread is woken during a batch.
 //!
-//! Two builds run in turns, because the machine changes from minute to minute.
+//! The two builds run in turns, because the speed of the machine changes from minute to minute.
 
 use std::collections::BTreeMap;
 use std::hint::black_box;
@@ -14,12 +14,12 @@ use std::time::{Duration, Instant};
 use cmwq::{CpuSet, Executor, Work, WorkQueue, WorkQueueBuilder};
 use testkit::stats::median;
 
-/// The items of a batch. They are fewer than the queue's `max_active`, so all of them go to the worklist.
+/// The number of items of a batch. They are fewer than the queue's `max_active`, so all of them go to the worklist.
 pub(crate) const BATCH: usize = 500;
 const MAX_ACTIVE: usize = 512;
-/// How often a cost above its limit is measured.
+/// How often a cost is measured at most if it is above its limit.
 const TRIES: usize = 3;
-/// The time for each case in each round when builds are compared, and the number of rounds.
+/// The time for each case in each round when builds are compared. `ROUNDS` is the number of rounds.
 const SLICE: Duration = Duration::from_millis(250);
 const ROUNDS: usize = 9;
 
@@ -41,7 +41,7 @@ pub(crate) enum Items {
     InTurn,
 }
 
-/// The name of a setting, and whether it measures items for histograms.
+/// The name of a setting, and whether its queues measure items for histograms.
 pub(crate) type Setting = (&'static str, bool);
 
 /// An executor of one CPU, and the queues and items of a case.
@@ -67,7 +67,7 @@ impl Bench {
         Self { items, queues, works }
     }
 
-    /// Returns the time of a batch, from before its first item is queued until its last one has run.
+    /// Returns the time of a batch, from before its first item is queued until its last item runs.
     pub(crate) fn batch(&self) -> Duration {
         let (tell, told) = channel();
         let (queues, items, works) = (self.queues.clone(), self.items, self.works.clone());
@@ -87,7 +87,7 @@ impl Bench {
                     }
                 }
             }
-            // The last item lets the main thread go on.
+            // The last item sends the time to the main thread, which then continues.
             let last = move || {
                 let _heard = tell.send(begin.elapsed());
             };
@@ -97,7 +97,7 @@ impl Bench {
         told.recv().expect("the last item sends its time")
     }
 
-    /// Returns nanoseconds per item: the median of batches.
+    /// Returns the nanoseconds per item, in the median of batches.
     fn nanos(&self, time: Duration) -> f64 {
         let begin = Instant::now();
         let mut batches = Vec::new();
@@ -110,21 +110,22 @@ impl Bench {
 
 const UNLIMITED: &str = "the queue has no limit";
 
-/// The medians of all rounds, in nanoseconds per item: of this build, and of the other one.
+/// The nanoseconds per item in all rounds of both builds, by case and setting.
 pub(crate) struct InTurns(BTreeMap<(String, String), [Vec<f64>; 2]>);
 
 impl InTurns {
-    /// Returns the medians of a case in a setting, without what is measured and with it.
+    /// Returns the medians of a case in a setting: first of the build without the measured feature, and then of the
+    /// build with it.
     pub(crate) fn of(&self, case: &str, setting: &str) -> [f64; 2] {
         let found = self.0.get(&(case.to_owned(), setting.to_owned()));
         found.map_or([f64::NAN; 2], |builds| builds.each_ref().map(|rounds| median(rounds)))
     }
 }
 
-/// Reads the command line of a bench that can be compared with another build of itself. With `--against PROGRAM`, runs
-/// both builds in turns, and lets `show` print the times; `show` returns whether the costs are permitted. With
-/// `--check` as well, exits with 1 if they are not permitted in each of three measurements. Returns false if the
-/// command line has no `--against`.
+/// Reads the command line of a bench that can be compared with another build of itself. Returns false if the command
+/// line has neither `--against` nor `--once`. For `--against PROGRAM`, runs both builds in turns, and calls `show`,
+/// which prints the times and returns whether the costs are permitted. If `--check` is given, too, exits with 1 if the
+/// costs are not permitted in each of three measurements.
 pub(crate) fn was_compared(settings: &[Setting], show: impl Fn(&InTurns, usize) -> bool) -> bool {
     let arguments: Vec<String> = std::env::args().collect();
     let after = |name: &str| arguments.iter().position(|argument| argument == name);

@@ -14,7 +14,7 @@ use crate::names;
 use crate::pipeline;
 use crate::screen::{self, Screen};
 
-/// Verifies every listing. Returns true if no file has changed.
+/// Verifies every listing, and returns true if no file has changed.
 pub(crate) fn check(
     args: &Args,
     queue: &WorkQueue,
@@ -103,7 +103,7 @@ fn check_list(
 }
 
 impl Tally {
-    /// Adds a file that has been hashed, or could not be read.
+    /// Counts and reports a file that has been hashed, or that could not be read.
     fn take(&mut self, args: &Args, screen: &mut Screen, expected: Digest, hashed: Hashed) {
         self.proper += 1;
         let verdict = match hashed.digest {
@@ -130,7 +130,7 @@ impl Tally {
         }
     }
 
-    /// Sums up after the last file. Returns true on success.
+    /// Reports the counts after the last file, and returns true on success.
     fn conclude(&self, args: &Args, shown: &str, screen: &Screen) -> bool {
         if self.proper == 0 {
             screen.message(&format!("{shown}: no properly formatted checksum lines found"));
@@ -192,11 +192,11 @@ struct Entry {
     path: PathBuf,
 }
 
-/// The way in which lines separate digest and name. As in `sha512sum`, the first line decides for all lines of all
-/// listings.
+/// The way in which lines separate the digest and the name. As in `sha512sum`, the first line decides for all lines of
+/// all listings.
 #[derive(Default)]
 struct Format {
-    /// Whether one blank separates them (BSD's `-r`), and not a blank and a mark.
+    /// Whether a single blank separates digest and name (BSD's `-r`), and not a blank and a mark.
     single_blank: Option<bool>,
 }
 
@@ -221,7 +221,7 @@ impl Format {
         Some(Entry { digest: digest(digits)?, path })
     }
 
-    /// Parses `SHA512 (name) = digits`, after the first word.
+    /// Parses a line `SHA512 (name) = digits`, whose first word has been removed.
     fn tagged(rest: &[u8]) -> Option<(&[u8], &[u8])> {
         let rest = rest.strip_prefix(b" ").unwrap_or(rest).strip_prefix(b"(")?;
         let end = rest.iter().rposition(|byte| *byte == b')')?;
@@ -229,7 +229,7 @@ impl Format {
         Some((digits, &rest[..end]))
     }
 
-    /// Parses `digits  name` or `digits *name`; or `digits name`.
+    /// Parses a line `digits name` or `digits *name`, or a line `digits name` of BSD's format.
     fn plain<'a>(&mut self, line: &'a [u8]) -> Option<(&'a [u8], &'a [u8])> {
         let digits = line.get(..2 * size_of::<Digest>())?;
         digest(digits)?;

@@ -12,8 +12,8 @@ use sha2::{Digest as _, Sha512};
 
 use crate::screen::Progress;
 
-/// The number of files that may wait for the disk while one file for each CPU is hashed. This bounds threads and
-/// memory: each file has one chunk.
+/// The number of files that may wait for the disk while one file for each CPU is hashed. It bounds the threads and the
+/// memory, because each file occupies a thread and a chunk.
 pub(crate) const MAX_WAITING_FILES: usize = 16;
 
 /// The size of a chunk in bytes. It is so large that a guard around each read costs nothing compared with the hash of
@@ -35,7 +35,7 @@ pub(crate) struct Hasher {
 }
 
 thread_local! {
-    /// Each worker keeps its chunk from item to item.
+    /// The chunk of a worker, which keeps it from item to item.
     static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 

@@ -6,9 +6,9 @@
 //! cmp a b
 //! ```
 //!
-//! This example shows that one item can both block and compute, written as plainly as for a thread of its own. Reads
-//! are under [`cmwq::blocking`]: while one item waits for the disk, another one uses the CPU, and no more items compute
-//! than there are CPUs. The program chooses no number of threads.
+//! This example shows that one item can both block and compute, in code as plain as that of a thread of its own. Reads
+//! are under [`cmwq::blocking`]. While one item waits for the disk, another item uses the CPU, and no more items
+//! compute than there are CPUs. The program chooses no number of threads.
 //!
 //! | module | |
 //! |---|---|
@@ -42,7 +42,7 @@ use hash::{Hashed, Hasher};
 use report::Sampler;
 use screen::{Progress, Screen};
 
-/// A shell reports this status for a program that was ended by SIGPIPE, which Rust programs ignore.
+/// The status that a shell reports for a program that SIGPIPE has ended. Rust programs ignore SIGPIPE.
 const BROKEN_PIPE: u8 = 128 + 13;
 
 fn main() -> ExitCode {
@@ -66,7 +66,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// Returns true on success. An error is one of standard output; all others are printed as messages.
+/// Runs the program, and returns true on success. A returned error is an error of standard output. All other errors are
+/// printed as messages.
 fn run(args: &Args) -> io::Result<bool> {
     let sampler = args.threads_report.then(Sampler::start);
     let progress = Arc::new(Progress::new());

@@ -4,7 +4,8 @@ use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
-/// Returns a line of a listing: digest and name. A name that would break the line is escaped, and the line is marked.
+/// Returns a line of a listing, with digest and name. A name that would break the line is escaped, and the line is
+/// marked.
 pub(crate) fn listing_line(hex: &str, path: &Path) -> Vec<u8> {
     let name = path.as_os_str().as_bytes();
     let odd = name.iter().any(|byte| matches!(byte, b'\\' | b'\n' | b'\r'));
@@ -19,7 +20,7 @@ pub(crate) fn listing_line(hex: &str, path: &Path) -> Vec<u8> {
     line
 }
 
-/// Returns a line of a verification: name and verdict. The name is escaped only if it contains a line break.
+/// Returns a line of a verification, with name and verdict. The name is escaped only if it contains a line break.
 pub(crate) fn verdict_line(path: &Path, verdict: &str) -> Vec<u8> {
     let name = path.as_os_str().as_bytes();
     let odd = name.contains(&b'\n');
@@ -45,7 +46,7 @@ fn push_name(line: &mut Vec<u8>, name: &[u8], escape: bool) {
     }
 }
 
-/// Returns the name behind an escaped one, or `None` if the escapes are invalid.
+/// Returns the original name for an escaped name, or `None` if the escapes are invalid.
 pub(crate) fn unescape(name: &[u8]) -> Option<PathBuf> {
     let mut plain = Vec::with_capacity(name.len());
     let mut bytes = name.iter();
@@ -64,7 +65,8 @@ pub(crate) fn unescape(name: &[u8]) -> Option<PathBuf> {
     Some(OsString::from_vec(plain).into())
 }
 
-/// Returns a name for a message: unchanged if a shell would read it as it is, otherwise quoted for the shell.
+/// Returns a name for a message. The name is unchanged if a shell would read it as it is, and otherwise it is quoted
+/// for the shell.
 pub(crate) fn quoted(path: &Path) -> String {
     let name = path.as_os_str().as_bytes();
     let mut pieces = Vec::new();
@@ -136,7 +138,7 @@ fn needs_quotes(name: &str) -> bool {
         || name.contains([' ', '!', '"', '$', '&', '\'', '(', ')', '*', ':', ';', '<', '=', '>', '?', '[', '\\', '^', '`', '|'])
 }
 
-/// Returns whether neither a shell nor C gives the character a meaning within double quotes.
+/// Returns whether the character has no special meaning within double quotes, in a shell and in C.
 fn is_same_in_double_quotes(c: char) -> bool {
     c.is_alphanumeric() || !c.is_ascii() || " '#~%+,-./:]_{}@".contains(c)
 }

@@ -1,4 +1,4 @@
-//! Runs many items at once, and returns their results in the order in which they were queued.
+//! Runs many items at the same time, and returns their results in the order in which the items were queued.
 
 use std::collections::VecDeque;
 use std::io;
@@ -7,11 +7,12 @@ use cmwq::{JoinError, JoinHandle, WorkQueue};
 
 use crate::screen::Screen;
 
-/// The number of results that may wait for an earlier result. Each is a name and a digest, so a large file at the front
-/// rarely stops the others, and the results for a million files do not fill the memory.
+/// The number of results that may wait for an earlier result. It is so large that a large file at the front rarely
+/// stops the later files. It is bounded so that the results for a million files, each with a name and a digest, do not
+/// fill the memory.
 const IN_FLIGHT: usize = 4096;
 
-/// Runs the jobs on the queue and passes their results to `each`, in order, while later ones are computed.
+/// Runs the jobs on the queue and passes their results to `each`, in order, while the queue runs later jobs.
 pub(crate) fn in_order<J, T>(
     queue: &WorkQueue,
     jobs: impl Iterator<Item = J>,

@@ -28,7 +28,7 @@ pub(crate) struct Report {
     bytes: u64,
     wall: Duration,
     cpu: Duration,
-    /// `None` if the system does not report threads.
+    /// The peak of the number of threads, or `None` if the system does not report threads.
     peak_threads: Option<u64>,
 }
 
@@ -51,7 +51,7 @@ impl Sampler {
         self.shared.sample();
         self.shared.end.store(true, Relaxed);
         self.thread.thread().unpark();
-        // The sampler does not panic, and if it did, the figures until then would be valid.
+        // The sampler does not panic. Even if it did, the figures that it has collected would be valid.
         self.thread.join().ok();
         let peak = self.shared.peak.load(Relaxed);
         Report {

@@ -13,7 +13,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use crate::names;
 use crate::walk;
 
-/// Output is written in pieces of this many bytes, or earlier if no further result is ready.
+/// The size of the pieces in which output is written. A shorter piece is written if no further result is ready.
 const PIECE: usize = 64 * 1024;
 
 /// Writes standard output and standard error around the bar.
@@ -57,13 +57,13 @@ impl Screen {
             output.write_all(&self.pending)?;
             output.flush()
         };
-        // If both are on one terminal, the bar is hidden during the write.
+        // If standard output and the bar are on one terminal, the bar is hidden during the write.
         let written = if self.output_is_terminal { self.progress.bar.suspend(write) } else { write() };
         self.pending.clear();
         written
     }
 
-    /// Prints a message in the usual form of tools: program, subject, reason.
+    /// Prints a message in the usual form of tools, which has the program, the subject and the reason.
     pub(crate) fn message(&self, text: &str) {
         // If standard error is closed, the message is lost.
         self.progress.bar.suspend(|| writeln!(io::stderr(), "checksum: {text}").ok());
@@ -74,7 +74,7 @@ impl Screen {
     }
 }
 
-/// Returns an error in the words of the system, without the number that Rust adds.
+/// Returns the system's text of an error, without the number that Rust adds.
 pub(crate) fn reason(error: &io::Error) -> String {
     let text = error.to_string();
     match text.rfind(" (os error ") {
@@ -115,7 +115,7 @@ impl Progress {
                 "{wide_bar} {percent}% of {total_bytes}, {msg}, {binary_bytes_per_sec}, {eta} left",
             ));
         };
-        // Without this item, the bar shows how much is done, but not the total.
+        // If this item is refused, the bar shows how much is done, but not the total.
         queue.spawn(count).map(drop).ok();
     }
 

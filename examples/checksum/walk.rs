@@ -1,8 +1,8 @@
 //! The regular files under some paths, in the bytewise order of their full names.
 //!
-//! The walk itself produces the order: it sorts the entries of a directory as if the names of directories ended in `/`,
-//! because the names of files below continue like that. So memory holds only the directories on the way down, not the
-//! tree.
+//! The walk itself produces the order. It sorts the entries of a directory as if the names of directories ended in `/`,
+//! because the full names of the files below a directory continue with `/`. So the memory holds only the entries of the
+//! directories on the way down, and not the whole tree.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -13,12 +13,13 @@ use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
-/// A file to hash, or a path that could not be read, and the reason.
+/// A file to hash, or a path that could not be read, with the reason.
 pub(crate) type Found = Result<PathBuf, (PathBuf, io::Error)>;
 
 /// Returns all files under all paths. A file that is reached twice is returned twice.
 pub(crate) fn files(paths: &[PathBuf]) -> impl Iterator<Item = Found> + use<> {
-    // Paths may lie in one another, so their files interleave. The next file is always the smallest one of all walks.
+    // A path may lie below another path, so the files of the two walks interleave. The next file is always the smallest
+    // among the next files of all walks.
     let heads = paths.iter().filter_map(|path| Head::of(Walk::new(path))).map(Reverse).collect();
     Merged { heads }
 }
@@ -76,7 +77,7 @@ impl Walk {
             _ if path.as_os_str() == "-" => Step::Give(Ok(path.into())),
             Ok(about) if about.is_dir() => Step::Enter(with_slash(path.as_os_str().as_bytes().to_vec())),
             Ok(about) if about.is_file() => Step::Give(Ok(path.into())),
-            // Below a path, such a file is skipped. But this one was named on the command line.
+            // A file of this kind is skipped below a directory. But this file was named on the command line.
             Ok(about) => {
                 let what = if about.is_symlink() {
                     "Is a symbolic link, which is not followed"
@@ -166,7 +167,7 @@ fn with_slash(mut path: Vec<u8>) -> Vec<u8> {
     path
 }
 
-/// Returns the path as the user or its parent named it, for a message.
+/// Returns the path for a message, as the command line or the parent directory named it.
 fn without_slash(mut path: Vec<u8>) -> PathBuf {
     if path.len() > 1 && path.last() == Some(&b'/') {
         path.pop();

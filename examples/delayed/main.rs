@@ -1,4 +1,4 @@
-//! Debounced saves: a document is written to its file once it has not changed for a while, and not at each change.
+//! Debounced saves: a document is written to its file when it has not changed for a while, and not at each change.
 //!
 //! ```text
 //! cargo run --release --example delayed                           # plays three bursts of typing
@@ -7,8 +7,8 @@
 //! ```
 //!
 //! Each change calls `reschedule`, which moves the pending save to a later time. The last change of a burst is never
-//! lost, because the save sees everything that was written before any of the calls. At the end, `flush` runs the save
-//! at once. A periodic item reports the progress.
+//! lost, because the save sees all changes that were made before each of the calls. At the end, `flush` runs the
+//! pending save immediately. A periodic item reports the progress.
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "stands in for a user of the crate")]
 
 use std::error::Error;
@@ -41,7 +41,7 @@ struct Document {
 }
 
 impl Document {
-    /// Writes a new file and renames it over the old one, so that a complete file exists at every moment. Returns the
+    /// Writes a new file and renames it over the old file, so that a complete file exists at every moment. Returns the
     /// number of bytes.
     fn save(&self) -> io::Result<usize> {
         let mut text = self.lines.lock().unwrap().join("\n");

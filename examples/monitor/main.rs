@@ -1,4 +1,4 @@
-//! Shows a program's own queues as the kernel's `wq_monitor` shows its workqueues: a row for each queue, each second.
+//! Shows a program's own queues as the kernel's `wq_monitor` shows workqueues, with a row for each queue each second.
 //!
 //! ```text
 //! cargo run --release --example monitor                                # until it is interrupted
@@ -7,7 +7,7 @@
 //! cargo run --release --example monitor -- -n 1 --dump                 # ends with a complete dump
 //! ```
 //!
-//! Five queues are busy meanwhile, with items that block, that compute, and that come in bursts or one by one.
+//! The program keeps five queues busy, with items that block, that compute, and that come in bursts or one by one.
 #![allow(clippy::disallowed_methods, reason = "stands in for a user of the crate")]
 
 use std::error::Error;
@@ -106,7 +106,7 @@ fn run(args: &Args) -> Result<(), Box<dyn Error>> {
     let mut out = io::stdout();
     let mut next = Instant::now();
     for _ in 0..args.times.unwrap_or(u64::MAX) {
-        // Intervals are counted from the last tick, however long the output took.
+        // Each interval begins at the last tick, regardless of how long the output took.
         next += args.interval.max(Duration::from_millis(1));
         thread::sleep(next.saturating_duration_since(Instant::now()));
         print(&mut out, &monitor.sample(), args.json)?;

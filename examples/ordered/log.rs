@@ -1,9 +1,9 @@
 //! A write-ahead log with one writer.
 //!
-//! Records are collected in memory. One reusable item writes all of them, and one fsync makes them durable. The item is
-//! queued with every record, which has no effect while it is pending. So all records that arrive during an fsync share
-//! the next one. The queue is ordered, so any other operation on the file, such as ending the log, comes before or
-//! after a commit and never within one.
+//! Records are collected in memory. One reusable item, the commit, writes all collected records, and one fsync makes
+//! them durable. Each record queues the item, but queueing a pending item has no effect. So all records that arrive
+//! during an fsync share the next fsync. The queue is ordered, so any other operation on the file, such as ending the
+//! log, comes before or after a commit and never within a commit.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -22,7 +22,7 @@ pub(crate) struct Log {
 struct Shared {
     /// Records that are not written yet, one after the other.
     gathered: Mutex<Vec<u8>>,
-    /// Used by one item at a time, so the lock is never contended.
+    /// The file of the log. One item uses it at a time, so the lock is never contended.
     file: Mutex<File>,
     commits: AtomicU64,
     failure: Mutex<Option<io::Error>>,
@@ -50,9 +50,9 @@ impl Log {
             let sum = checksum(record);
             writeln!(gathered, "{sum:016x} {record}")?;
         }
-        // After the last submission, a run always follows that sees everything written before.
+        // After each submission, the item runs at least once more, and that run sees all records written before.
         self.queue.enqueue(&self.commit)?;
-        // This waits for that run.
+        // The flush waits for that run.
         self.commit.flush()?;
         match &*self.shared.failure.lock().unwrap() {
             None => Ok(()),
@@ -74,14 +74,14 @@ impl Log {
 }
 
 impl Shared {
-    /// The item: writes the collected records, and waits for the disk.
+    /// Writes the collected records and waits for the disk, in an item.
     fn commit(&self) {
         let batch = std::mem::take(&mut *self.gathered.lock().unwrap());
         if batch.is_empty() {
             return;
         }
         let mut file = self.file.lock().unwrap();
-        // While the disk is busy, the worker does not count.
+        // While the disk is busy, the worker does not count as running.
         if let Err(error) = cmwq::blocking(|| file.write_all(&batch).and_then(|()| file.sync_data())) {
             self.failure.lock().unwrap().get_or_insert(error);
         }
@@ -89,7 +89,7 @@ impl Shared {
     }
 }
 
-/// FNV-1a, which distinguishes torn records from complete ones.
+/// Returns the FNV-1a checksum, which distinguishes torn records from complete records.
 pub(crate) fn checksum(record: &str) -> u64 {
     let step = |sum: u64, byte: u8| (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
     record.bytes().fold(0xcbf2_9ce4_8422_2325, step)

@@ -1,11 +1,11 @@
 //! A write-ahead log with one writer and many producers: `cargo run --release --example ordered -- [FILE]`.
 //!
-//! Each producer appends a record and continues with the next one when it is on the disk. At the end the log is read
-//! and checked: every record is complete and occurs once, those of each producer are in order, and the end line is
-//! last.
+//! Each producer appends a record, and continues with its next record when the first is on the disk. At the end the
+//! program reads and checks the log. Every record must be complete and occur once, the records of each producer must be
+//! in order, and the end line must be last.
 //!
-//! This example shows an ordered queue as the only writer, without a thread of its own; commits that coalesce, so that
-//! the speed of the disk determines how many records share an fsync; and `fsync` under a guard.
+//! This example shows three things. An ordered queue is the only writer, and needs no thread of its own. Commits
+//! coalesce, so that the speed of the disk determines how many records share an fsync. The `fsync` is under a guard.
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "stands in for a user of the crate")]
 
 mod log;

@@ -52,7 +52,7 @@ fn run(path: Option<&Path>) -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// Spawns one item for each block. The scope returns when all of them have ended.
+/// Spawns one item for each block. The scope returns when all these items have ended.
 fn sums_of_blocks(queue: &WorkQueue, data: &[u8]) -> Result<Result<Vec<Sum>, QueueError>, cmwq::ScopeError> {
     let mut sums = vec![[0; 64]; data.len().div_ceil(BLOCK)];
     let spawned = queue.try_scope(|s| {

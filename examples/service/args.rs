@@ -28,11 +28,11 @@ pub(crate) struct Args {
     pub(crate) limit: Duration,
     pub(crate) keep: Duration,
     pub(crate) grace: Duration,
-    /// Items per second.
+    /// The number of items per second of the background load.
     pub(crate) load: u64,
 }
 
-/// Returns `None` if the help is requested.
+/// Parses the command line, and returns `None` if the help is requested.
 pub(crate) fn parse(mut parser: lexopt::Parser) -> Result<Option<Args>, lexopt::Error> {
     let mut args = Args {
         listen: "127.0.0.1:0".into(),
@@ -61,7 +61,7 @@ pub(crate) fn parse(mut parser: lexopt::Parser) -> Result<Option<Args>, lexopt::
     Ok(Some(args))
 }
 
-/// Accepts at most a day, because a longer wait is a mistake.
+/// Parses a number of seconds of at most a day, because a longer wait is a mistake.
 fn seconds(text: &str) -> Result<Duration, &'static str> {
     let seconds = text.parse().ok().filter(|seconds| *seconds <= 86_400.0);
     let time = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());

@@ -1,4 +1,4 @@
-//! Clients. Each of them gets an answer in any case.
+//! Clients. Each client gets an answer in any case.
 
 use std::io::{self, Read};
 
@@ -7,10 +7,10 @@ use tiny_http::{Header, Request, Response};
 
 use crate::hash::MOST_BYTES;
 
-/// A client that waits for its answer. If this value is dropped, the answer is 503 with `Retry-After`. So the client
-/// gets an answer even if its item is refused, comes too late, or is dropped by a shutdown.
+/// A client that waits for its answer. If this value is dropped unanswered, the answer is 503 with `Retry-After`. So
+/// the client gets an answer even if its item is refused, comes too late, or is dropped by a shutdown.
 pub(crate) struct Client {
-    /// `None` once it is answered.
+    /// The request, or `None` when it is answered.
     request: Option<Request>,
 }
 
@@ -36,7 +36,7 @@ impl Client {
         Self { request: Some(request) }
     }
 
-    /// Reads the body. The client may be slow, so the caller does not count meanwhile.
+    /// Reads the body under a guard, because the client may be slow.
     pub(crate) fn read_body(&mut self) -> Result<Vec<u8>, Answer> {
         let body = cmwq::blocking(|| {
             let mut body = Vec::new();
@@ -75,12 +75,12 @@ fn header(name: &str, value: &str) -> Header {
 }
 
 fn send(request: Request, response: Response<impl Read>) {
-    // This first reads the rest of the request, and the client may be slow. If the client is gone, the error does not
-    // matter.
+    // This call first reads the remaining part of the request, and the client may be slow. If the client is gone, the
+    // error does not matter.
     let _ = cmwq::blocking(|| request.respond(response));
 }
 
-/// Sends the answers that need no job. An item does that, so the accepting thread never waits for a client.
+/// Sends the answers that need no job. Items send them, so the accepting thread never waits for a client.
 #[derive(Clone)]
 pub(crate) struct Answers(WorkQueue);
 
@@ -107,7 +107,7 @@ impl Answers {
         });
     }
 
-    /// Drops a value that holds a client. Then the client is told that the service is busy.
+    /// Drops a value that holds a client, which tells the client that the service is busy.
     pub(crate) fn refuse(&self, client: impl Send + 'static) {
         self.detach(move || drop(client));
     }

@@ -10,7 +10,7 @@ use tiny_http::Server;
 
 /// The steps of the end, in their order.
 pub(crate) struct Ending {
-    /// The first signal cancels this token. Then the service accepts no more requests.
+    /// The first signal cancels this token. From then on the service accepts no more requests.
     pub(crate) begun: CancelToken,
     /// The second signal cancels this token. The tokens of all jobs and tasks are its children.
     pub(crate) hurry: CancelToken,

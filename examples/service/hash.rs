@@ -6,11 +6,11 @@ use sha2::{Digest, Sha512};
 /// The longest accepted body, in bytes.
 pub(crate) const MOST_BYTES: u64 = 16 << 20;
 const MOST_ROUNDS: u64 = 10_000_000;
-/// The number of rounds between two looks at the token. A round takes a third of a microsecond, and a look some
+/// The number of rounds between two checks of the token. A round takes a third of a microsecond, and a check some
 /// nanoseconds.
 const ROUNDS_BETWEEN_LOOKS: u64 = 64;
 
-/// Returns the sum in hexadecimal. Ends early if the item is asked to stop.
+/// Returns the sum in hexadecimal, and ends early if the item is asked to stop.
 pub(crate) fn sum(data: &[u8], rounds: u64) -> Result<String, Cancelled> {
     let token = cmwq::cancel_token();
     let mut sum = Sha512::digest(data);

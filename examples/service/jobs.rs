@@ -12,7 +12,7 @@ use crate::client::{Answer, Answers, Client};
 use crate::hash;
 
 pub(crate) struct Jobs {
-    /// The bound of this queue sheds load.
+    /// The queue of the jobs. Requests beyond its bound are shed.
     queue: WorkQueue,
     answers: Answers,
     patience: Duration,
@@ -20,12 +20,12 @@ pub(crate) struct Jobs {
     account: Arc<Account>,
 }
 
-/// The counts of the jobs. In the end, each accepted job counts as finished or as given up.
+/// The counts of the jobs. When all jobs have ended, each accepted job counts as finished or as given up.
 #[derive(Default)]
 pub(crate) struct Account {
     pub(crate) accepted: AtomicU64,
     pub(crate) finished: AtomicU64,
-    /// The jobs that were too late, and those that the end of the service cut off.
+    /// The jobs that were too late, and the jobs that the end of the service cut off.
     pub(crate) given_up: AtomicU64,
     pub(crate) shed: AtomicU64,
     /// The number of jobs finished in the last second.
@@ -34,7 +34,7 @@ pub(crate) struct Account {
 
 /// A job from its acceptance to its end.
 struct Job {
-    /// `None` once the job is finished.
+    /// The client, or `None` when the job is finished.
     client: Option<Client>,
     rounds: Result<u64, String>,
     account: Arc<Account>,
@@ -55,8 +55,8 @@ impl Jobs {
         &self.account
     }
 
-    /// Accepts a job, or sheds it. A job that has not ended after the service's patience is given up: if it has not
-    /// begun, it does not run, and otherwise it stops early.
+    /// Accepts a job, or sheds it. A job that has not ended after the service's patience is given up. If it has not
+    /// begun, it does not run. Otherwise it stops early.
     pub(crate) fn submit(&self, client: Client, url: &str) {
         let Ok(permit) = self.queue.try_reserve() else {
             self.account.shed.fetch_add(1, Relaxed);
@@ -75,7 +75,7 @@ impl Jobs {
 
 impl Job {
     fn run(mut self) {
-        // If the job is asked to stop, it returns with its client. The drop of the client answers 503.
+        // If the job is asked to stop, it returns here and drops its client. The drop of the client answers 503.
         let Ok(answer) = self.work() else { return };
         if let Some(client) = self.client.take() {
             // The job is counted before the answer, so a client that has the answer finds it in the account.

@@ -1,4 +1,4 @@
-//! Background work to observe: that of a shop that sells pictures, with this many items per second.
+//! Background work to observe, as in a shop that sells pictures.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::thread::sleep;
@@ -42,7 +42,8 @@ const KINDS: [Kind; 5] = [
 
 struct Kind {
     queue: fn() -> WorkQueueBuilder,
-    /// A closure that names the function itself, not a pointer to it, because reports name the type of the queued item.
+    /// Spawns the item. The closure names the function itself, and not a pointer to it, because reports name the type
+    /// of the queued item.
     spawn: fn(&WorkQueue),
     in_a_thousand: u64,
 }
@@ -78,13 +79,13 @@ fn report() {
     burn(Duration::from_millis(25));
 }
 
-/// Queues items until it is dropped.
+/// The background load, which queues items until this value is dropped.
 pub(crate) struct Load {
     _periodic: PeriodicHandle,
 }
 
 impl Load {
-    /// `rate` is the number of items per second.
+    /// Starts the load with `rate` items per second.
     pub(crate) fn start(rate: u64) -> Result<Self, Box<dyn std::error::Error>> {
         let build = |kind: &Kind| (kind.queue)().control(true).histograms(true).max_pending(1000).build();
         let queues = KINDS.iter().map(build).collect::<Result<Vec<WorkQueue>, BuildQueueError>>()?;
@@ -92,7 +93,7 @@ impl Load {
         let clock = WorkQueue::new("clock");
         let tick = move || {
             let due = (begin.elapsed().as_secs_f64() * rate as f64) as u64;
-            // After a pause, at most one second's items are queued at once.
+            // After a pause, at most the items of one second are queued together.
             let queued = queued.swap(due, Relaxed).max(due.saturating_sub(rate));
             (queued..due).for_each(|number| queue_item(&queues, number));
         };
@@ -101,11 +102,11 @@ impl Load {
 }
 
 fn queue_item(queues: &[WorkQueue], number: u64) {
-    // This permutes each thousand, so that the kinds take turns.
+    // The multiplication permutes each thousand of items, so that the kinds take turns.
     let mut place = number * 619 % 1000;
     for (kind, queue) in KINDS.iter().zip(queues) {
         if place < kind.in_a_thousand {
-            // If too many items wait, this one is refused and dropped.
+            // If too many items wait, this item is refused and dropped.
             (kind.spawn)(queue);
             return;
         }

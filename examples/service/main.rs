@@ -15,31 +15,32 @@
 //! This example shows:
 //!
 //! * **Load shedding** (`jobs.rs`). The queue's `max_pending` is the bound. Each job reserves its place by a permit. A
-//!   request that gets no permit is answered with 503 and `Retry-After`, and its body is not read.
-//! * **Items that compute and block.** One item reads the body, computes and answers, written plainly. While it waits
-//!   for the client it does not count, so slow clients cost no CPU, and as many jobs compute as there are CPUs.
+//!   request that gets no permit is answered with 503 and `Retry-After`, and the service does not read its body.
+//! * **Items that compute and block.** One item reads the body, computes and answers, in plain code. While it waits for
+//!   the client, it does not count as running. So slow clients cost no CPU, and as many jobs compute as there are CPUs.
 //! * **Deadlines.** A job that has not ended after `--patience` is given up. If it has not begun, it does not run.
-//!   Otherwise it stops when it next looks at its token.
+//!   Otherwise it stops at its next check of its token.
 //! * **Every client is answered** (`client.rs`). The item owns the client. When the item is refused, comes too late or
 //!   is dropped by the shutdown, the client's destructor answers 503.
-//! * **Background tasks** (`tasks.rs`). The answer has the path at which the client finds the result later. A table
-//!   keeps the `JoinHandle` of each task. A client can ask a task to stop.
-//! * **Periodic work.** It computes the rate of the jobs, and removes old results. Its queue costs no thread.
-//! * **Urgent answers.** The queue of `/health`, `/stats` and `/metrics` has high priority, so they answer while all
-//!   CPUs compute.
+//! * **Background tasks** (`tasks.rs`). The answer contains the path at which the client finds the result later. A
+//!   table keeps the `JoinHandle` of each task. A client can ask a task to stop.
+//! * **Periodic work.** Periodic items compute the rate of the jobs, and remove old results. Their queue costs no
+//!   thread.
+//! * **Urgent answers.** The queue of `/health`, `/stats` and `/metrics` has high priority, so the service answers
+//!   these requests even while all CPUs compute.
 //! * **Metrics** (built with `--features metrics`): `GET /metrics`, for Prometheus, by the crates `metrics` and
 //!   `metrics-exporter-prometheus`.
-//! * **Control** (built with `--features control`): a Unix socket serves the executor. Clients can observe it, and
-//!   change queues marked `control`. `--load 2000` gives more to observe:
+//! * **Control** (built with `--features control`): a Unix socket serves the executor. Its clients can observe the
+//!   executor, and change queues that are marked `control`. `--load 2000` adds work to observe:
 //!
 //!   ```text
 //!   cargo run --release --example service --features control,metrics -- --load 2000
 //!   cargo run --release -p cmwqctl -- top                   # in another terminal
 //!   cargo run --release -p cmwqctl -- set mail max_active 8
 //!   ```
-//! * **A clean end.** On SIGTERM (or SIGINT) it stops accepting, and `GlobalExecutor::shutdown` finishes the accepted
-//!   work. Work that takes longer than `--grace` is dropped or asked to stop, and reported. A second signal cancels the
-//!   token of all jobs and tasks, so that they stop at once.
+//! * **A clean end.** On SIGTERM (or SIGINT) the service stops accepting, and `GlobalExecutor::shutdown` finishes the
+//!   accepted work. Work that takes longer than `--grace` is dropped or asked to stop, and reported. A second signal
+//!   cancels the token of all jobs and tasks, so that they stop immediately.
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "stands in for a user of the crate")]
 
 mod args;
@@ -107,7 +108,8 @@ fn run(args: &Args) -> Result<(), Box<dyn Error>> {
     let account = Arc::clone(jobs.account());
     let periodic = periodic_work(&account, &tasks)?;
     println!("listening on http://{}", server.server_addr());
-    // The load starts before the addresses are printed, so that clients find its queues.
+    // The load starts before `Observed` prints its addresses, so that the clients of these addresses find the load's
+    // queues.
     let load = if args.load > 0 { Some(Load::start(args.load)?) } else { None };
     let routes = Routes { jobs, tasks, answers, observed: Observed::start(&server, &account)? };
 
@@ -120,7 +122,7 @@ fn run(args: &Args) -> Result<(), Box<dyn Error>> {
     };
 
     println!("stopping: {account}");
-    // Requests that were not accepted are refused with an answer; connections that arrive now are closed.
+    // Requests that were not accepted get an answer that refuses them. Connections that arrive now are closed.
     while let Ok(Some(request)) = server.try_recv() {
         routes.answers.refuse(Client::new(request));
     }

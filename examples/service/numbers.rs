@@ -36,7 +36,7 @@ impl Numbers {
         ] {
             metrics::counter!("service_jobs_total", "outcome" => outcome).absolute(count.load(Relaxed));
         }
-        // The exporter has no listener that would do this.
+        // An exporter with a listener does this itself, but this exporter has no listener.
         self.exporter.run_upkeep();
         self.exporter.render()
     }

@@ -1,4 +1,4 @@
-//! The ways to observe the service from outside, as far as they were built.
+//! The ways to observe the service from outside, if the program was built with their features.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use crate::numbers::Numbers;
 pub(crate) struct Observed {
     #[cfg(feature = "metrics")]
     numbers: Arc<Numbers>,
-    /// Serves until it is dropped.
+    /// The control server, which serves until it is dropped.
     #[cfg(all(unix, feature = "control"))]
     _control: cmwq::control::Server,
 }

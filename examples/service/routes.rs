@@ -28,7 +28,7 @@ pub(crate) struct Routes {
 }
 
 impl Routes {
-    /// Takes a request. Never waits for its client.
+    /// Takes a request, without waiting for its client.
     pub(crate) fn take(&self, request: Request) {
         let (method, url) = (request.method().clone(), request.url().to_owned());
         let client = Client::new(request);
@@ -55,7 +55,7 @@ impl Routes {
             Ok(rounds) => rounds,
             Err(message) => return self.answers.send(client, 400, message),
         };
-        // The permit reserves a place before the body is read. So an accepted task has a place.
+        // The permit reserves a place before the body is read, so that an accepted task has a place.
         let Ok(permit) = self.tasks.reserve() else { return self.answers.refuse(client) };
         let tasks = Arc::clone(&self.tasks);
         self.answers.send_by(client, move |client| match client.read_body() {

@@ -19,7 +19,7 @@ pub(crate) struct Tasks {
 }
 
 /// The tasks that clients can ask for. The queue's bound limits the number of tasks that have not ended. The time
-/// `keep` limits how long the results of the others stay.
+/// `keep` limits how long the results of the ended tasks stay.
 #[derive(Default)]
 struct Known {
     tasks: BTreeMap<u64, Task>,
@@ -52,8 +52,8 @@ impl Tasks {
         self.queue.try_reserve()
     }
 
-    /// Queues a task, which uses the place that the permit reserves. If the task has not ended after the limit, it does
-    /// not begin, or it stops early.
+    /// Queues a task, which uses the place that the permit reserves. A task that has not begun within the limit does
+    /// not run, and a task that has not ended within the limit stops early.
     pub(crate) fn start(&self, permit: Permit, body: Vec<u8>, rounds: u64) -> Answer {
         let item = self.queue.item(move || hash::sum(&body, rounds));
         match item.with(permit).token(&self.hurry).within(self.limit).spawn() {
@@ -68,7 +68,7 @@ impl Tasks {
         }
     }
 
-    /// Returns the answer with the result of a task, or the answer that there is none yet.
+    /// Returns the answer with the result of a task, or the answer that there is no result yet.
     pub(crate) fn result(&self, number: u64) -> Option<Answer> {
         let mut known = self.known.lock();
         let task = known.tasks.remove(&number)?.settled();
@@ -103,13 +103,13 @@ impl Tasks {
 }
 
 impl Task {
-    /// Takes the result of a task that has ended.
+    /// Replaces the handle of a task that has ended by the task's result.
     fn settled(self) -> Self {
         let handle = match self {
             Self::Open(handle) if handle.is_finished() => handle,
             other => return other,
         };
-        // The item has ended, so this does not wait.
+        // The item has ended, so the join does not wait.
         let (status, text) = match handle.join() {
             Ok(Ok(sum)) => (200, sum),
             Ok(Err(Cancelled::DeadlinePassed)) | Err(JoinError::DeadlinePassed) => {

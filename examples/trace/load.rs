@@ -15,7 +15,7 @@ const fn millis(number: u64) -> Duration {
     Duration::from_millis(number)
 }
 
-/// Stands for work: uses this much CPU time of its thread.
+/// Stands for work, and uses this much CPU time of its thread.
 fn burn(time: Duration) {
     let now = || clock_gettime(ClockId::ThreadCPUTime);
     let end = now() + Timespec::try_from(time).expect("it is short");
@@ -59,7 +59,7 @@ pub(crate) fn run(executor: &Executor) -> Result<u64, Box<dyn Error>> {
     let house = WorkQueue::builder("housekeeping").build_on(executor)?;
     let every = house.item(tick).spawn_every(millis(20))?;
 
-    // A reusable item that is queued repeatedly runs in one place at a time.
+    // A reusable item that is queued repeatedly never runs in two places at the same time.
     let reports = Work::new(report);
     for round in 0..10 {
         if round % 5 == 1 {

@@ -1,21 +1,23 @@
-//! Records a small load of all kinds, to show which items ran when, on which CPU.
+//! Records a small load of items of all kinds, to show when and on which CPU each item ran.
 //!
 //! ```text
 //! cargo run --release --example trace --features tracing -- trace.json
 //! ```
 //!
-//! Open <https://ui.perfetto.dev> (or `chrome://tracing`) and drop `trace.json` on it. Each worker has a line, named as
-//! its thread: `cmwq/0:1` is worker 1 of CPU 0, `cmwq/u8:0` one of an unbound pool. Each item is a slice with the name
-//! of its function; a click on it shows queue, pool and address. Slices inside of it are the item's own spans. Marks
-//! between slices are the other events: `queue_work` where an item was queued, `cpu_intensive` where an item was found
-//! to keep its CPU.
+//! Open <https://ui.perfetto.dev> (or `chrome://tracing`) and drop `trace.json` on it. Each worker has a line with the
+//! name of its thread: `cmwq/0:1` is worker 1 of CPU 0, and `cmwq/u8:0` is a worker of an unbound pool. Each item is a
+//! slice with the name of its function, and a click on the slice shows the item's queue, pool and address. Slices
+//! inside of an item's slice are the item's own spans. Marks between slices are the other events: `queue_work` where an
+//! item was queued, and `cpu_intensive` where the executor found that an item keeps its CPU.
 //!
 //! The trace shows:
 //!
-//! * `thumbnail` (per CPU, computes 2 ms): one at a time on each CPU;
-//! * `request` (managed, computes 0.5 ms and waits 4 ms under a guard): others run on the CPU while it waits;
-//! * `legacy` (per CPU, sleeps without a guard): is found after a moment, and its worker is replaced;
-//! * `report` (per CPU, computes 40 ms): after 10 ms the thumbnails behind it run beside it;
+//! * `thumbnail` (per CPU, computes 2 ms): one such item runs at a time on each CPU;
+//! * `request` (managed, computes 0.5 ms and waits 4 ms under a guard): other items run on the CPU while a request
+//!   waits;
+//! * `legacy` (per CPU, sleeps without a guard): the executor detects the sleep after a moment, and another worker
+//!   takes over;
+//! * `report` (per CPU, computes 40 ms): after 10 ms the thumbnails that wait behind the report run beside it;
 //! * `tick` (periodic).
 //!
 //! To do the same in your own program, use the crates `tracing-subscriber` and `tracing-chrome`, this crate's feature
@@ -57,9 +59,9 @@ fn main() -> ExitCode {
     }
 }
 
-/// Runs the load. Returns the number of recorded items.
+/// Runs the load, and returns the number of recorded items.
 fn record(file: &OsString) -> Result<u64, Box<dyn Error>> {
-    // Recorded events are still being written until this is dropped.
+    // Recorded events are still being written until this value is dropped.
     let recording = recorder::start(file)?;
     let executor = Executor::builder().build()?;
     let items = load::run(&executor)?;

@@ -12,7 +12,7 @@ use tracing_chrome::{ChromeLayerBuilder, EventOrSpan, FlushGuard};
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 use tracing_subscriber::registry::LookupSpan;
 
-/// Starts recording. The file is complete once the guard is dropped.
+/// Starts recording. The file is complete when the guard is dropped.
 pub(crate) fn start(file: &OsStr) -> Result<FlushGuard, Box<dyn Error>> {
     let file = File::create(file)?;
     let (chrome, guard) = ChromeLayerBuilder::new()
@@ -31,10 +31,10 @@ pub(crate) fn start(file: &OsStr) -> Result<FlushGuard, Box<dyn Error>> {
     Ok(guard)
 }
 
-/// The name of an item's span: the function, without its modules.
+/// The name of an item's span, which is that of the function without its modules.
 struct ItemName(String);
 
-/// Gives the spans of items their names. It comes before the layer that writes them.
+/// A layer that gives the spans of items their names. It comes before the layer that writes the spans.
 struct NamesItems;
 
 impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for NamesItems {

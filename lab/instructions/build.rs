@@ -1,4 +1,4 @@
-//! Passes on the compiler and the target of the code whose instructions are counted.
+//! Tells the program for which target and by which compiler the code is built whose instructions are counted.
 
 use std::env;
 use std::process::Command;

@@ -1,8 +1,8 @@
 //! Channels like crossbeam's, in which a thread waits under a guard.
 //!
 //! If no wait is needed, sending and receiving cost the same as with crossbeam's channels. A thread that finds the
-//! channel full or empty waits under a [guard](crate::BlockingGuard). Apart from the errors of calls that can be
-//! cancelled, the errors are crossbeam's. Each iterator is crossbeam's own, or works like crossbeam's.
+//! channel full or empty waits under a [guard](crate::BlockingGuard). The errors are crossbeam's, except those of the
+//! cancellable calls. Each iterator is crossbeam's own, or works like crossbeam's.
 //!
 //! To wait for several channels at the same time, pass their crossbeam ends ([`Receiver::as_inner`],
 //! [`Sender::as_inner`]) to [`crossbeam_channel::select!`] or [`crossbeam_channel::Select`], under a guard of your own.
@@ -327,7 +327,7 @@ impl<T> Receiver<T> {
         self.0.try_recv().map(moved)
     }
 
-    /// Returns an iterator over the messages, which waits for each message as [`recv`](Self::recv) does. The iterator
+    /// Returns an iterator over the messages. The iterator waits for each message as [`recv`](Self::recv) does, and
     /// ends when all senders are gone.
     pub fn iter(&self) -> Iter<'_, T> {
         Iter::new(self)

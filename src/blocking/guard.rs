@@ -7,9 +7,9 @@ use crate::engine::worker::worker_thread;
 /// Runs `f`, which may block, and returns its result. While `f` runs, the worker does not count as running, and another
 /// worker takes its place if work is pending.
 ///
-/// A call costs about 20 ns if no work is pending, never fails, and panics only if `f` panics. On a thread that is not
-/// a worker, `blocking` only calls `f`. Nested calls are free. After the block, the item continues immediately. If more
-/// items then run than there are CPUs, the pool reduces the number of its running workers as items end.
+/// If no work is pending, a call costs about 20 ns. It never fails, and panics only if `f` panics. On a thread that is
+/// not a worker, `blocking` only calls `f`. Nested calls are free. After the block, the item continues immediately. If
+/// more items then run than there are CPUs, the pool reduces the number of its running workers as items end.
 ///
 /// # Examples
 ///
@@ -28,10 +28,10 @@ pub fn blocking<R>(f: impl FnOnce() -> R) -> R {
     f()
 }
 
-/// A guard that keeps the worker of this thread from counting as running while the guard exists. See [`blocking()`].
+/// A guard: while it exists, the worker of this thread does not count as running. See [`blocking()`].
 ///
-/// Guards may be nested, and may be dropped in any order. The worker counts again when the last guard is dropped. A
-/// guard that is leaked, or kept beyond the end of its item, has no effect after that end.
+/// Guards may be nested, and may be dropped in any order. The worker counts again when the last guard is dropped. When
+/// an item ends, each guard that the item has leaked or kept loses its effect.
 ///
 /// # Examples
 ///
@@ -86,8 +86,9 @@ impl Drop for BlockingGuard {
 ///
 /// Use this function for calls that are usually quick, such as a read of a file that is mostly in memory, or a lock
 /// that is mostly free. `may_block` costs less than [`blocking()`], because it does not check for pending work on
-/// entry, and wakes no worker for a short block. While work is pending, the manager checks such guards from time to
-/// time, so another worker may start only after some milliseconds. A [`blocking()`] inside `f` works as usual.
+/// entry, and wakes no worker for a short block. While work is pending, the manager checks from time to time whether
+/// such a block has lasted 1 ms. So the other worker may start some milliseconds later. A [`blocking()`] inside `f`
+/// works as usual.
 ///
 /// `may_block` works even if the executor does not [detect](crate::ExecutorBuilder::detection) blocks without a guard.
 ///

@@ -4,17 +4,18 @@ use std::io::{self, BufRead, IoSlice, IoSliceMut, Read, Seek, SeekFrom, Write};
 
 use super::guard::blocking;
 
-/// Wraps a reader or writer `T`, so that each read, write, flush and seek is under a [guard](crate::BlockingGuard). Any
-/// other call of `T` can be made under a guard, too: see [`with`](Self::with).
+/// Wraps a reader or writer `T`, so that each read, write, flush and seek enters a [guard](crate::BlockingGuard). To
+/// make any other call of `T` under a guard, use [`with`](Self::with).
 ///
 /// Wrap the file itself, and put buffers and codecs around the wrapper. In `BufReader<Blocking<File>>`, only the calls
 /// that reach the file enter a guard. A guard costs about 20 ns, far less than the system call. In
-/// `Blocking<BufReader<File>>`, each line that is read would enter a guard. A decoder inside a wrapper would count as
-/// blocked while it computes.
+/// `Blocking<BufReader<File>>`, each line that is read would enter a guard. If a decoder were inside a wrapper, its
+/// worker would count as blocked while the decoder computes.
 ///
-/// `T` may be a reference if references can read and write, as in `Blocking::new(&stream)` with a shared `TcpStream`.
-/// `T` may also be a locked stream, as in `Blocking::new(io::stdin().lock())`. Reading or writing a whole file needs no
-/// wrapper: `cmwq::blocking(|| fs::read(path))`.
+/// `T` may be a reference to a type that can be read and written through a shared reference. An example is
+/// `Blocking::new(&stream)` with a `TcpStream`. `T` may also be a locked stream, as in
+/// `Blocking::new(io::stdin().lock())`. Reading or writing a whole file needs no wrapper:
+/// `cmwq::blocking(|| fs::read(path))`.
 ///
 /// # Examples
 ///
@@ -153,8 +154,8 @@ impl<T: BufRead> BufRead for Blocking<T> {
     }
 }
 
-// `write_fmt` is the trait's default, so the worker counts as running while it formats. Each write then enters a
-// guard.
+// `write_fmt` is the trait's default, so the worker counts as running while it formats the text. Each write of the
+// formatted text enters a guard.
 impl<T: Write> Write for Blocking<T> {
     fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
         self.with_mut(|inner| inner.write(buffer))

@@ -1,17 +1,17 @@
 //! Locks, channels, files, threads and processes that enter a [guard](crate#guards) by themselves.
 //!
 //! Each type and function here is a thin wrapper around the original of the same name. A lock or channel operation that
-//! succeeds immediately works like the original. A thread that has to wait does so under a
-//! [`BlockingGuard`](crate::BlockingGuard), so that another item can use the CPU meanwhile. On a thread that is not a
-//! worker, the wrappers add nothing.
+//! succeeds immediately works like the original. A thread that has to wait holds a
+//! [`BlockingGuard`](crate::BlockingGuard) during the wait, so that another item can use the CPU. On a thread that is
+//! not a worker, the wrappers add nothing.
 //!
 //! | instead of | write | the guard is entered |
 //! |---|---|---|
-//! | `parking_lot`'s `Mutex`, `RwLock` | [`sync::Mutex`], [`sync::RwLock`] | if the lock is still held after a moment |
+//! | `parking_lot`'s `Mutex`, `RwLock` | [`sync::Mutex`], [`sync::RwLock`] | if the lock is still held after 20 µs |
 //! | `parking_lot`'s `Condvar` | [`sync::Condvar`] | in each wait |
 //! | `crossbeam_channel`, `std::sync::mpsc` | [`channel`] | if the channel is full, or empty |
 //! | reading and writing files, pipes, sockets | [`io::Blocking`] around the file, pipe or socket | in each call |
-//! | `thread::sleep`, `park`, `JoinHandle::join` | [`thread::sleep`], [`thread::park`], [`thread::JoinHandle`] | in each call |
+//! | `sleep`, `park`, `JoinHandle::join` | [`thread::sleep`], [`thread::park`], [`thread::JoinHandle`] | in each call |
 //! | `Child::wait`, `Command::output` | [`process::Child`], [`process::output`] | in each call |
 //! | `block_on` of a runtime | [`block_on`] | while the future is not ready |
 //!
@@ -21,8 +21,8 @@
 //! # Types of other crates
 //!
 //! The locks are those of `lock_api` 0.4 with raw locks of this crate, and [`channel`] re-exports types of
-//! `crossbeam_channel` 0.5, such as its errors. Both crates are part of this crate's interface in these versions. So a
-//! release of this crate that moves to an incompatible version of one of them is itself an incompatible release.
+//! `crossbeam_channel` 0.5, such as its errors. These versions of both crates are part of this crate's interface. So if
+//! a release of this crate needs an incompatible version of one of them, that release is itself incompatible.
 //!
 //! # Other calls
 //!

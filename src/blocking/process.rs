@@ -8,8 +8,9 @@
 //!
 //! A worker reads the main thread's mask once, when the worker is made. At that time the main thread may be in a signal
 //! handler, or in a call such as `ppoll` that replaces its mask for a while. The worker then reads the temporary mask.
-//! Loggers, and the hooks `before_spawn` and `stall_handler`, may run on the manager's thread, which blocks all
-//! signals. To start a program from such code, queue an item that starts it.
+//! Loggers, and the hooks `before_spawn` and `stall_handler`, may run on the manager's thread. This thread blocks all
+//! signals, and a program that it starts inherits the mask. To start a program from such code, queue an item that
+//! starts it.
 //!
 //! # Examples
 //!
@@ -64,14 +65,14 @@ pub fn spawn(command: &mut Command) -> io::Result<Child> {
     blocking(|| command.spawn()).map(Child::from)
 }
 
-/// Makes a program start with the CPUs, the nice level and the time slice of the process's main thread, instead of
-/// those of the worker that starts it. Returns the command.
+/// Makes a program start with the CPUs, the nice level and the time slice of the process's main thread, instead of the
+/// worker's. Returns the command.
 ///
 /// The values are those of the main thread at the time of this call. If the system denies a value, the program keeps
 /// the worker's value. For example, a nice level cannot be lowered without a privilege. On systems other than Linux,
 /// this function does nothing.
 ///
-/// [`Command`] then starts the program with `fork`, which takes longer if the process has more memory.
+/// After this call, [`Command`] starts the program with `fork`, which takes longer if the process has more memory.
 ///
 /// # Examples
 ///

@@ -68,7 +68,7 @@ pub fn sleep(duration: Duration) {
 ///
 /// # Errors
 ///
-/// If the item is cancelled before the time is over, returns the reason.
+/// Returns the reason for the cancel if the item is cancelled before the time is over.
 #[doc(alias = "msleep_interruptible")]
 pub fn sleep_cancellable(duration: Duration) -> Result<(), Cancelled> {
     let Some(token) = cancellation::current_token() else {
@@ -145,7 +145,7 @@ pub fn spawn<T: Send + 'static>(f: impl FnOnce() -> T + Send + 'static) -> JoinH
 }
 
 /// The settings of a new thread, like [`std::thread::Builder`]. The thread's [handle](JoinHandle) waits under a guard.
-/// In a run of the test kit, the thread belongs to the run.
+/// If code makes the thread in a run of the test kit, the thread belongs to this run.
 ///
 /// # Examples
 ///

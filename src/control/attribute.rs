@@ -22,14 +22,15 @@ use std::str::FromStr;
 #[non_exhaustive]
 pub enum Attribute {
     /// `affinity_scope`: how close to their issuers items run. The value is `default` or the name of a scope. If the
-    /// queue's program has set no scope, the value reads as `default (cache)`.
+    /// queue's program has set no scope, the value also names the executor's default scope, as in `default (cache)`.
     AffinityScope,
     /// `affinity_strict`: whether items stay in their pod. The value is 0 or 1.
     AffinityStrict,
-    /// `cpumask`: the CPUs that items may run on. The value is a list such as `0-3,8`, a hexadecimal mask such as `f`
-    /// or `ff,00000000`, or `default` for all CPUs that the executor allows. It reads as a list.
+    /// `cpumask`: the CPUs on which items may run. The value is a list such as `0-3,8`, a hexadecimal mask such as `f`
+    /// or `ff,00000000`, or `default` for all CPUs that the executor allows. [`Client::get`](super::Client::get)
+    /// returns it as a list.
     ///
-    /// A number such as `10` is taken as a list. Write `0x10` for the mask.
+    /// A number such as `10` is read as a list of one CPU. To give a mask, write `0x10`.
     CpuMask,
     /// `nice`: the nice level of the workers. The value is −20 to 19, or `default` for the executor's level.
     Nice,

@@ -17,7 +17,7 @@ use super::error::ClientError;
 use super::path;
 use super::protocol::{Answer, Hello, MAX_REQUEST, NamedValue, Request, WatchdogReport, line_of, shortened};
 
-/// The longest time for which [`Client::connect`], and each request of the client, waits.
+/// The time for which [`Client::connect`] and each request of the client wait at most.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The largest size of an answer to `dump` or `monitor` that is accepted, in bytes. No executor reaches it.
@@ -25,7 +25,7 @@ const MAX_DUMP: usize = 1 << 30;
 /// The largest size of any other answer that is accepted, in bytes. No answer reaches it.
 const MAX_ANSWER: usize = 1 << 24;
 
-/// A connection to a process that serves its control socket.
+/// A connection to a process that serves a control socket.
 ///
 /// A server closes a connection after 30 seconds without a request. The client's next request then connects again.
 ///
@@ -73,8 +73,8 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// Returns an error if no process listens there, or if that process belongs to another user and neither user is
-    /// root.
+    /// Returns an error if no process listens on the socket. Also returns an error if that process belongs to another
+    /// user, unless one of the two users is root.
     pub fn connect(path: impl AsRef<Path>) -> Result<Self, ClientError> {
         Self::connect_timeout(path, TIMEOUT)
     }
@@ -96,8 +96,8 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// Returns [`ClientError::NoProcess`] if the process has no socket there. If no socket accepts the connection,
-    /// returns the error of [`connect`](Self::connect) for the first socket.
+    /// Returns [`ClientError::NoProcess`] if the process has no socket in these directories. If no socket accepts the
+    /// connection, returns the error of [`connect`](Self::connect) for the first socket.
     pub fn to_process(pid: u32) -> Result<Self, ClientError> {
         let mut failed = None;
         for (_, path) in path::sockets(&path::searched()).into_iter().filter(|(owner, _)| *owner == pid) {
@@ -182,8 +182,8 @@ impl Client {
     /// # Errors
     ///
     /// Returns [`ClientError::Answer`] if the queue does not exist, does not permit changes, does not have this
-    /// attribute, or cannot have this value. Then nothing was changed. If the server does not answer, the attribute may
-    /// have been changed.
+    /// attribute, or cannot have this value. In these cases, nothing was changed. Returns another error if the server
+    /// does not answer. In that case, the attribute may have been changed.
     pub fn set(&mut self, queue: &str, attribute: Attribute, value: &str) -> Result<String, ClientError> {
         let (queue, attribute, value) = (queue.to_owned(), attribute.to_string(), value.to_owned());
         self.ask(&Request::Set { queue, attribute, value })
@@ -232,7 +232,7 @@ impl Connection {
     }
 
     /// Returns whether the connection is still open. The server closes a connection after some time without requests.
-    /// Between answers, an open connection has nothing to read.
+    /// On an open connection, there is nothing to read between answers, so a read would block.
     fn is_open(&self) -> bool {
         let looked = self.0.set_nonblocking(true).and_then(|()| {
             let looked = (&self.0).read(&mut [0]);
@@ -243,7 +243,7 @@ impl Connection {
 
     fn exchange(&mut self, line: &[u8], until: Time, limit: usize) -> Result<Vec<u8>, ClientError> {
         match self.send(line, until).map_err(ClientError::from) {
-            // A server that closes a connection sends the reason first.
+            // A server sends the reason before it closes a connection, so the reason can still be read.
             Err(ClientError::Closed) => self.receive(until, limit).map_err(|_| ClientError::Closed),
             Err(error) => Err(error),
             Ok(()) => self.receive(until, limit),
@@ -282,7 +282,7 @@ impl Connection {
     }
 }
 
-/// Returns the time that is left, which is not zero, or an error if no time is left.
+/// Returns the time that is left, which is more than zero. Returns an error if no time is left.
 fn left(until: Time) -> io::Result<Duration> {
     let left = until.since(clock::now());
     if left.is_zero() { Err(io::ErrorKind::TimedOut.into()) } else { Ok(left) }

@@ -10,7 +10,7 @@ use crate::sys::topology::TopologySource;
 use super::request_handler::RequestHandler;
 use super::session::Session;
 
-/// An executor with a few queues of all kinds. Clients may change all of these queues but one.
+/// An executor with a few queues of all kinds. Clients may change all of these queues except one.
 #[doc(hidden)]
 #[derive(Debug)]
 pub struct FuzzTarget {
@@ -45,8 +45,8 @@ impl FuzzTarget {
         Self { executor, kept, _changeable: changeable.into() }
     }
 
-    /// Feeds the input to a connection, and checks the answers. The first byte of the input, modulo 8, is a number.
-    /// This many of the following bytes determine the lengths of the pieces in which the rest of the input arrives.
+    /// Feeds the input to a connection, and checks the answers. The first byte of the input, modulo 8, is the number of
+    /// length bytes that follow it. The rest of the input arrives in pieces, whose lengths these bytes determine.
     ///
     /// # Panics
     ///

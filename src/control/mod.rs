@@ -29,16 +29,16 @@
 //! # Where the socket is
 //!
 //! [`Server::start`] uses the first of these directories whose parent directory belongs to the user of the process. If
-//! no parent directory does, it uses the third directory:
+//! there is no such directory, it uses the third one:
 //!
 //! 1. `$XDG_RUNTIME_DIR/cmwq`
 //! 2. `/run/user/UID/cmwq`
 //! 3. `cmwq-UID` in the [directory for temporary files](std::env::temp_dir)
 //!
 //! If the directory does not exist, the server makes it with mode 0700. The server refuses a directory to which other
-//! users have access. The socket has mode 0600 and is named `PID` after the process. The sockets of further executors
-//! are named `PID-2`, `PID-3` and so on. When a server is dropped, it removes its socket. If a process was killed,
-//! [`processes`] removes its socket, and so does the next server that uses the same name.
+//! users have access. The socket has mode 0600, and its name is the id of the process (`PID`). The sockets of further
+//! executors are named `PID-2`, `PID-3` and so on. When a server is dropped, it removes its socket. If a process is
+//! killed, its socket remains until [`processes`], or the next server with the same name, removes it.
 //!
 //! # Which clients are served
 //!
@@ -60,8 +60,8 @@
 //! * A request has at most 64 KiB ([`MAX_REQUEST`]). After a longer request, the connection is closed.
 //! * Each connection serves one request at a time. The server reads the next request only after it has sent the answer
 //!   to the previous request.
-//! * The server closes a connection if the client sends no request for 30 seconds, if it reads nothing of an answer for
-//!   5 seconds, or if it has not read the whole answer within 60 seconds.
+//! * The server closes a connection in three cases: the client sends no request for 30 seconds, reads nothing of an
+//!   answer for 5 seconds, or has not read the whole answer within 60 seconds.
 //!
 //! # The protocol
 //!
@@ -77,7 +77,7 @@
 //! | `watchdog` | [`WatchdogReport`] |
 //! | `attributes`, `queue` | the attributes that the queue has, with the values in effect |
 //! | `get`, `queue`, `attribute` | the value in effect |
-//! | `set`, `queue`, `attribute`, `value` | the value in effect, which may differ from the requested value because CPUs that the executor does not allow are left out |
+//! | `set`, `queue`, `attribute`, `value` | the value in effect, without the CPUs that the executor does not allow |
 //!
 //! ```text
 //! → {"request":"hello"}

@@ -16,7 +16,7 @@ use crate::sys::socket::{self, DirectoryLock};
 use super::client::Client;
 use super::error::ServeError;
 
-/// The number of executors of a process that can have a default socket.
+/// The maximum number of executors of one process that can each have a default socket.
 const EXECUTORS: u32 = 1000;
 
 /// The time within which each process must answer.
@@ -260,8 +260,8 @@ fn remove_stale(path: &Path) -> Result<(), ServeError> {
 }
 
 /// Locks a directory, so that no other process removes stale sockets from it. Waits for the lock if only this user can
-/// open the directory. Otherwise another user could hold the lock for ever, so this returns `None` if the lock is
-/// held.
+/// open the directory. If other users can open it, they could hold the lock for ever. So in that case, this function
+/// does not wait, and returns `None` if the lock is held.
 fn lock(directory: &Path) -> io::Result<Option<DirectoryLock>> {
     let metadata = fs::metadata(directory)?;
     let is_private = metadata.uid() == socket::user() && metadata.mode() & 0o077 == 0;

@@ -198,7 +198,7 @@ impl Request {
     }
 }
 
-/// A message repeats at most this many characters of a text.
+/// An error message quotes at most this many characters of a text.
 const REPEATED: usize = 200;
 
 /// Returns the text, but cuts it after `REPEATED` characters and marks the cut with `…`. A text from a client or a

@@ -1,8 +1,8 @@
 //! Handles requests: looks up their queues, checks the requests, and carries them out.
 //!
 //! The server's thread does not wait, and holds no lock while it writes an answer. It holds a reference to each queue
-//! that it uses. So the thread can use a queue even if the queue's last handle is dropped meanwhile. It can also use a
-//! queue whose last handle was dropped earlier, and which only finishes its items.
+//! that it uses. So the thread can use a queue even if the queue's last handle is dropped during the request. It can
+//! also use a queue whose last handle was dropped before the request, if the queue still has items to finish.
 
 use std::fmt::Write as _;
 use std::sync::{Arc, Weak};
@@ -25,7 +25,7 @@ use super::values;
 /// A message lists at most this many names.
 const LISTED: usize = 20;
 
-/// See the module.
+/// Handles the requests to one executor. See the module.
 #[derive(Clone)]
 pub(super) struct RequestHandler {
     executor: Weak<ExecutorInner>,
@@ -136,7 +136,7 @@ fn numbered(wanted: &str) -> Option<(&str, u64)> {
 fn unknown(executor: &ExecutorInner, wanted: &str) -> RequestError {
     let mut names = Vec::new();
     let mut number = 0;
-    // This copies the first few names instead of taking references to all queues, because there could be many queues.
+    // This code copies the first few names. It does not take references to all queues, because there could be many.
     executor.queues.any(|queue: &Queue| {
         number += 1;
         if names.len() < LISTED && !names.iter().any(|name| name == queue.name()) {

@@ -110,9 +110,9 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// Returns an error if another server listens on the path, if a file of another kind has the path, if the path is
-    /// too long for a socket (the limit is some 100 bytes), or if the system refuses the socket or the thread. Nothing
-    /// is left behind.
+    /// Returns an error if another server listens on the path, or if a file of another kind has the path. Also returns
+    /// an error if the path is too long for a socket (the limit is about 100 bytes), or if the system refuses the
+    /// socket or the thread. Nothing is left behind.
     pub fn start_at(executor: &Executor, path: impl AsRef<Path>) -> Result<Self, ServeError> {
         Self::serve(executor, || Place::take(path.as_ref()))
     }
@@ -173,7 +173,7 @@ impl Drop for Server {
         let _ended_already = socket::send(&self.stop, &[0]);
         if thread.thread().id() == std::thread::current().id() {
             // The server's own thread drops the server. This happens if a hook owns the server and is dropped with the
-            // last reference to the executor. The thread ends after this.
+            // last reference to the executor. The thread cannot join itself. It ends when it finds the byte.
             return;
         }
         if blocking(|| thread.join()).is_err() {
@@ -220,7 +220,8 @@ impl Service {
             let ready = match self.wait(now) {
                 Ok(ready) => ready,
                 Err(_) => {
-                    // `poll` fails if the system is short of memory, or if it permits fewer descriptors than are open.
+                    // `poll` fails if the system is short of memory, or if more descriptors are open than the system
+                    // now permits.
                     self.connections.clear();
                     socket::pause(SHORTAGE);
                     if self.is_stopped() {

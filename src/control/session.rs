@@ -19,7 +19,7 @@ pub(super) const STANDSTILL: Duration = Duration::from_secs(5);
 /// A connection is closed if the client has not read the whole answer within this time.
 pub(super) const PATIENCE: Duration = Duration::from_secs(60);
 
-/// See the module.
+/// The state of one connection. See the module.
 #[derive(Debug)]
 pub(super) struct Session {
     /// The received bytes whose requests are not answered yet.
@@ -50,12 +50,12 @@ impl Session {
         }
     }
 
-    /// Returns the last line that a client gets before the connection is closed.
+    /// Returns the line with an error that a client gets before the connection is closed.
     pub(super) fn farewell(error: RequestError) -> Vec<u8> {
         line_of(&Answer::<()>::Error(error))
     }
 
-    /// Returns the event that the session waits for, or `None` if it can go on without waiting.
+    /// Returns the event that the session waits for, or `None` if it can answer a request without waiting.
     pub(super) fn interest(&self) -> Option<Interest> {
         match (self.unsent().is_empty(), self.has_line()) {
             (false, _) => Some(Interest::Write),

@@ -15,7 +15,7 @@ use super::protocol::{ErrorKind, RequestError, shortened};
 
 type Result<T> = std::result::Result<T, RequestError>;
 
-/// Returns the value in effect of this attribute. The caller holds a reference to the queue.
+/// Returns the value that is in effect for this attribute. The caller holds a reference to the queue.
 pub(super) fn get(queue: &Queue, attribute: Attribute) -> Result<String> {
     let known = value_of(queue, attribute);
     known.ok_or_else(|| inapplicable(queue, attribute))
@@ -149,8 +149,8 @@ fn inapplicable(queue: &Queue, attribute: Attribute) -> RequestError {
 
 /// Reads a list of CPUs (`0-3,8`), or a mask of CPUs as the kernel writes it (`f`, `ff,00000000`, `0x3`).
 ///
-/// A text that could be a list or a mask is usually read as a list. It is read as a mask if it has several groups and
-/// each group after the first has eight digits.
+/// A text that could be a list or a mask is read as a list, except in one case: if it has several groups, and each
+/// group after the first has eight digits, it is read as a mask.
 ///
 /// # Errors
 ///

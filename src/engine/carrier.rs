@@ -1,5 +1,5 @@
-//! The hooks that capture values for submissions to carry, and the captured values. `item::carried` says when the hooks
-//! are called.
+//! The hooks that capture the values which a submission carries to its run, and the captured values. `item::carried`
+//! says when the hooks are called.
 
 use std::any::Any;
 use std::cell::Cell;
@@ -70,7 +70,8 @@ pub(crate) struct Captured {
 impl Captured {
     /// Calls the hooks. Returns `None` if there is nothing to carry.
     ///
-    /// A submission that a hook itself makes carries nothing. Otherwise that submission would call the hook again.
+    /// If a hook itself submits an item, this submission carries nothing. Otherwise the submission would call the hook
+    /// again.
     #[cold]
     pub(super) fn capture(carriers: &[Carrier], parent: fn() -> Parent) -> Option<Carried> {
         if CAPTURING.replace(true) {
@@ -105,7 +106,8 @@ impl Drop for Captured {
     }
 }
 
-/// The values that the carriers have made current. The drop ends them in the reverse order.
+/// The values that the carriers have made current. When this struct is dropped, it drops the values in the reverse
+/// order.
 struct Current(Vec<Entered>);
 
 impl Drop for Current {

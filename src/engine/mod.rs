@@ -1,7 +1,7 @@
 //! The engine contains the threads, the locks, and the parking of threads.
 //!
 //! The engine supplies facts to `policy`, and carries out the decisions of `policy`. The engine consists of these
-//! rooms, in the order in which an item meets them:
+//! modules, called *rooms*, in the order in which an item meets them:
 //!
 //! | room | contents |
 //! |---|---|
@@ -45,7 +45,7 @@
 //! |---|---|
 //! | `W` | `F`, `L`, a scope's roll: one at a time |
 //! | `M` | `R`, `U`, `P`, `C`, `S`, `F`, the register of queues, `defaults`, shards' numbers |
-//! | `R` | `S` of the pool that the route leaves, or of that to which it leads |
+//! | `R` | `S` of the route's former pool, or of its new pool |
 //! | `U` | `P`, `S`, the present CPUs |
 //! | `P` | `C` of a class that is opened |
 //! | `C` | `S` of the class's pools, the present CPUs |

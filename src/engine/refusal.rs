@@ -112,19 +112,19 @@ pub enum WaitError {
     /// The wait would never end, because the caller waits for its own item, or for an item that can run only after the
     /// caller's item. A debug build also detects cycles of several items that wait for each other. The item whose wait
     /// closes the cycle gets this error, and the log tells which item waits for which. This check ignores waits with a
-    /// timeout and waits that a cancel ends, because such waits may end by themselves. It also ignores waits for room
-    /// in a full queue, and awaited futures.
+    /// timeout and waits that a cancel can end, because a cycle with such a wait can come to an end. It also ignores
+    /// waits for room in a full queue, and awaited futures.
     ///
     /// A release build does not detect the following cases, and the caller waits for ever:
     ///
     /// * a wait that closes a cycle of several items;
-    /// * a scope with an item that needs the only slot of a queue, if that slot was already given to the next run of
-    ///   the item that opened the scope.
+    /// * a scope whose item needs the only slot of a queue, while the item that opened the scope already owns this slot
+    ///   for its next run.
     ///
-    /// An awaited item, or an item of a scope, may need the only slot of the caller's queue. If
-    /// [`set_max_active`](crate::WorkQueue::set_max_active) has lowered the limit, no build detects this in two cases:
-    /// the limit was lowered after the wait or the scope began, or another item still had a slot when the wait or the
-    /// scope began.
+    /// An awaited item, or an item of a scope, may need the only slot of the caller's queue. There are two cases that
+    /// no build detects after [`set_max_active`](crate::WorkQueue::set_max_active) has lowered the limit. In the first
+    /// case, the limit was lowered after the wait or the scope began. In the second case, another item still had a slot
+    /// when the wait or the scope began.
     ///
     /// No build refuses the wait at the end of a scope, even if this wait closes a cycle, because a scope cannot return
     /// before its items are over.

@@ -27,7 +27,7 @@ thread_local! {
 
 /// Runs a user's destructor, or other code, and contains its panic.
 ///
-/// The code is called through a pointer, so that the compiler makes the rest of this function only once.
+/// The code is called through a pointer, so that the compiler generates the rest of this function only once.
 pub(crate) fn contain(code: impl FnOnce()) {
     let mut code = Some(code);
     contain_call(&mut || {
@@ -108,7 +108,7 @@ fn leave(act: Leftover) {
     LEFT.set(left);
 }
 
-/// A guard that sets whether the calling thread counts as a manager's thread, for as long as the guard lives.
+/// A guard that determines, while it lives, whether the calling thread counts as a manager's thread.
 pub(crate) struct Managing {
     before: bool,
     /// Keeps the guard on the thread that made it.

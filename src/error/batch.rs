@@ -8,7 +8,8 @@ use crate::error::refused::ByValue;
 /// Why not all closures of a batch were accepted.
 ///
 /// The closures before the refused one stay accepted. The error gives back the refused closure and all closures after
-/// it, untouched. `A` is what the batch returns for accepted closures: their handles, or their number.
+/// it, untouched. The type `A` is that of the batch's return value for accepted closures: their handles, or their
+/// number.
 ///
 /// # Examples
 ///
@@ -72,7 +73,8 @@ impl<F, A> RefusedBatch<F, A> {
     }
 
     /// Returns the handles of the accepted closures or, for a batch without handles, their number. Also returns the
-    /// refused closure and all closures after it, which were not tried. The order is that of the batch.
+    /// refused closure and all closures after it, which were not tried. Handles and closures have the order of the
+    /// batch.
     ///
     /// # Examples
     ///

@@ -1,4 +1,4 @@
-//! Why a one-shot has no result, and the payload of its panic.
+//! Why a one-shot (an item that runs once) has no result, and the payload of its panic.
 
 use std::any::Any;
 use std::fmt;
@@ -110,7 +110,7 @@ impl PanicPayload {
     }
 }
 
-/// No code changes a payload, so a panic cannot leave it in a wrong state.
+/// No code changes a payload, so a panic cannot leave the payload in a wrong state.
 impl UnwindSafe for PanicPayload {}
 impl RefUnwindSafe for PanicPayload {}
 

@@ -1,14 +1,14 @@
-//! The error of a closure that was refused, which hands the closure back.
+//! The error for a closure that a queue refused. The error hands the closure back.
 #![allow(unsafe_code, reason = "a closure that only its owner can reach may be shared between threads")]
 
 use std::fmt;
 
 use crate::engine::refusal::QueueError;
 
-/// The error of a one-shot that a queue did not accept. The error [gives the closure back](Self::into_closure). The
-/// error is `Send` and `Sync` if the closure is `Send`, so `?` turns it into an error type such as `anyhow::Error` or
-/// `Box<dyn Error + Send + Sync>`, and into a [`QueueError`]. Even a queue without `max_pending` refuses items while a
-/// hundred million items wait (see [`QueueError::Full`]).
+/// The error for a one-shot (an item that runs once) that a queue did not accept. The error [gives the closure
+/// back](Self::into_closure). The error is `Send` and `Sync` if the closure is `Send`, so `?` turns it into an error
+/// type such as `anyhow::Error` or `Box<dyn Error + Send + Sync>`, and into a [`QueueError`]. Even a queue without
+/// `max_pending` refuses items while a hundred million items wait (see [`QueueError::Full`]).
 ///
 /// # Examples
 ///
@@ -89,8 +89,8 @@ impl<F> From<Refused<F>> for QueueError {
     }
 }
 
-/// A value to which a reference gives no access. So errors that contain closures are `Sync`, although the closures need
-/// not be.
+/// Holds a value that cannot be reached through a reference to the holder. So errors that contain closures are `Sync`,
+/// although the closures need not be.
 pub(crate) struct ByValue<V>(V);
 
 // SAFETY: a shared reference to this type gives no access to the value.

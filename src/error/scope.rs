@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// Why a scope has no result. Except after a fork, each item of the scope has nevertheless run, or was cancelled, or
+/// Why a scope has no result. Except after a fork, no item of the scope is left: each item has run, was cancelled, or
 /// was dropped.
 ///
 /// # Examples

@@ -11,8 +11,8 @@ impl Executor {
     /// and to queues that are built later. If none of a queue's [own CPUs](crate::Attrs::cpus) is in the set, the queue
     /// uses all CPUs of the set. Per-CPU and bh queues stay as they are.
     ///
-    /// As with [`apply_attrs`](crate::WorkQueue::apply_attrs), the call does not wait, all limits hold, and items keep
-    /// their order.
+    /// The call does not wait. All limits hold during the change, and items keep their order, as with
+    /// [`apply_attrs`](crate::WorkQueue::apply_attrs).
     ///
     /// # Examples
     ///
@@ -61,8 +61,8 @@ impl Executor {
     /// Sets the scope for queues that do not specify one. The new scope applies to existing queues and to queues that
     /// are built later.
     ///
-    /// As with [`apply_attrs`](crate::WorkQueue::apply_attrs), the call does not wait, all limits hold, and items keep
-    /// their order.
+    /// The call does not wait. All limits hold during the change, and items keep their order, as with
+    /// [`apply_attrs`](crate::WorkQueue::apply_attrs).
     ///
     /// # Examples
     ///

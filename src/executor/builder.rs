@@ -156,9 +156,8 @@ impl ExecutorBuilder {
 
     /// Sets a hook that each worker and each rescuer calls before its first item. A panic of the hook is contained.
     ///
-    /// The worker serves its pool only after the hook has returned, but the pool already relies on the worker before
-    /// the hook returns. So the hook must not wait for work of the same executor, because that work may wait for this
-    /// very worker.
+    /// The worker serves its pool only after the hook has returned, but the pool already relies on the worker while the
+    /// hook runs. So the hook must not wait for work of the same executor, which may wait for this worker.
     ///
     /// The executor owns its hooks. A hook that owns an [`Executor`] or a [`WorkQueue`](crate::WorkQueue) of the same
     /// executor keeps the executor and its threads alive for ever. All hooks are dropped after the executor, on any
@@ -170,7 +169,8 @@ impl ExecutorBuilder {
 
     /// Sets a hook that each worker and each rescuer calls before it ends. A panic of the hook is contained. A worker
     /// counts towards [`max_threads`](Self::max_threads) until the hook returns. So the hook must not wait for work of
-    /// the same executor. See [`on_thread_start`](Self::on_thread_start) for the values that a hook must not own.
+    /// the same executor, which may wait for this thread. See [`on_thread_start`](Self::on_thread_start) for the values
+    /// that a hook must not own.
     ///
     /// # Examples
     ///

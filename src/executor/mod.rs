@@ -28,14 +28,14 @@ static GLOBAL: PerProcess<Executor> = PerProcess::new();
 /// The worker pools of a set of CPUs, and the thread that manages them.
 ///
 /// An executor is cheap to clone, and all clones refer to the same executor. An executor has two pools for each CPU,
-/// one of normal and one of high priority, which all per-CPU queues share. It also has pools for pods, which all queues
-/// with equal attributes share. A pool is made when it is first used. Before its first work, an executor has no worker
-/// threads, and its manager sleeps.
+/// one of normal and one of high priority, which all per-CPU queues share. It also has pools for pods, which are groups
+/// of CPUs. All queues with equal attributes share these pools. A pool is made when it is first used. Before its first
+/// work, an executor has no worker threads, and its manager sleeps.
 ///
 /// Most programs need no executor of their own, because queues use [`Executor::global`] by default.
 ///
-/// After the last clone and the last queue are dropped and all accepted items have run, the threads end by themselves.
-/// Dropping an executor never blocks.
+/// The threads end by themselves when all clones and all queues are dropped and all accepted items have run. Dropping
+/// an executor never blocks.
 ///
 /// # Examples
 ///
@@ -85,8 +85,8 @@ impl Executor {
     /// The executor uses the CPUs that the process may run on and the machine's topology. If the topology cannot be
     /// read, the executor treats all CPUs as equals, and an error is logged. To configure the executor, call
     /// [`ExecutorBuilder::build_global`] before the first use. Only the return value of that call can [shut the
-    /// executor down](crate::GlobalExecutor). If the manager's thread cannot be made, work waits, and the next
-    /// submission or wait tries again to make it, at most once a second.
+    /// executor down](crate::GlobalExecutor). If the manager's thread cannot be made, work waits. The next thread that
+    /// submits or waits tries again to make the manager, at most once a second.
     ///
     /// A forked process has none of its parent's threads. In such a process, this function makes a new executor on
     /// first use, unless `build_global` has made one before. See [Fork](crate#fork).
@@ -177,9 +177,9 @@ impl Executor {
         Monitor::new(&self.inner)
     }
 
-    /// Returns the types of items of [per-CPU](crate::WorkQueue::per_cpu) queues that used the CPU for longer than the
-    /// [`hog_threshold`](crate::ExecutorBuilder::hog_threshold) without blocking, while other items waited to start.
-    /// The most frequent type comes first. The list is empty in a forked process, and with
+    /// Returns the types of the items that were *hogs* on [per-CPU](crate::WorkQueue::per_cpu) queues. A hog has used
+    /// the CPU for longer than the [`hog_threshold`](crate::ExecutorBuilder::hog_threshold) without blocking, while
+    /// other items waited to start. The most frequent type comes first. The list is empty in a forked process, and with
     /// [`Detection::Off`](crate::Detection::Off).
     ///
     /// Queue such items on a [`cpu_intensive`](crate::WorkQueueBuilder::cpu_intensive) or

@@ -1,4 +1,4 @@
-//! The executors of a test on a made-up machine. Such a test has a global executor of its own.
+//! The executors of a test on a made-up machine (a simulation). Such a test has a global executor of its own.
 
 use std::sync::{Arc, Weak};
 
@@ -35,7 +35,7 @@ impl OfRun {
     /// Returns the global executor of the test. Makes the executor if there is none.
     pub(super) fn global(&self) -> Executor {
         self.known().unwrap_or_else(|| {
-            // No other thread of the machine goes on meanwhile, so no other thread makes the executor.
+            // No other thread of the machine runs in the meantime, so no other thread makes a second executor.
             let (executor, ..) = machine::quietly(|| ExecutorBuilder::new().assemble_default());
             *self.global.lock() = Global::Made(executor.clone());
             executor
@@ -64,7 +64,7 @@ impl OfRun {
         leaked
     }
 
-    /// Sets the global executor of the test. Returns false if there is one.
+    /// Sets the global executor of the test. Returns false if the test already has one.
     pub(super) fn set_global(&self, executor: Executor) -> bool {
         let is_first = !self.has_global();
         if is_first {

@@ -40,8 +40,9 @@ impl Executor {
         results.into_iter().collect()
     }
 
-    /// Makes a queue for one call. The call submits one item for each CPU, so no item waits for a slot. If calls
-    /// shared a queue, calls that wait for other calls could use up its slots.
+    /// Makes a queue for one call. The call submits at most one item for each CPU, so no item waits for the queue's
+    /// limit on running items (`max_active`). If calls shared a queue, calls that wait for other calls could use up
+    /// this limit.
     fn unlimited(&self, name: &str) -> WorkQueue {
         WorkQueue::per_cpu(name).make_on(self).expect("a per-CPU queue with a name can be built").0
     }

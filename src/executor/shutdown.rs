@@ -62,9 +62,9 @@ pub struct QueueReport {
     /// The number of items that had not begun when the time ran out, and were dropped. A join of such an item returns
     /// [`JoinError::Cancelled`](crate::JoinError::Cancelled), and a reusable item is no longer pending.
     pub dropped: usize,
-    /// The number of items that had begun and go on. If a thread was just queueing, passing on or dropping an item
-    /// when the time ran out, this item may count here, although it does not run. The next run of a reusable item that
-    /// is running may also count here.
+    /// The number of items that had begun and had not ended when the time ran out. If a thread was just queueing,
+    /// passing on or dropping an item at that moment, this item may count here, although it does not run. If a reusable
+    /// item is running, its next run may also count here.
     pub running: usize,
     /// The number of armed timers, which were cancelled.
     pub timers: usize,
@@ -113,7 +113,7 @@ impl Executor {
     ///
     /// If the time runs out, the calling thread drops the items that have not begun. Joins of dropped items then
     /// return, and so do scopes that contain dropped items. Items that have begun are [asked to
-    /// stop](crate::is_cancelled). They go on until they return, and their threads end afterwards. The destructors of
+    /// stop](crate::is_cancelled). They run until they return, and their threads end afterwards. The destructors of
     /// dropped closures should not wait for work of this executor.
     ///
     /// A thread has ended when its thread-local destructors have run and it runs no more code. The shutdown also waits
@@ -150,7 +150,8 @@ impl Executor {
     ///
     /// * [`ShutdownError::Global`] if this is the global executor.
     /// * [`ShutdownError::WouldDeadlock`] if the caller is a thread of this executor (in an item, a hook or a
-    ///   destructor), or an item that runs on another executor and is also pending on a queue of this executor.
+    ///   destructor). Also if the caller is an item that runs on another executor and is pending on a queue of this
+    ///   executor.
     /// * [`ShutdownError::Forked`] in a forked process.
     ///
     /// If the call returns an error, it has changed nothing.
@@ -159,7 +160,7 @@ impl Executor {
     }
 
     /// Begins a [`shutdown`](Self::shutdown). The returned future is ready when the shutdown is over. If the future is
-    /// dropped, the shutdown goes on.
+    /// dropped, the shutdown continues.
     ///
     /// A thread that is made for this call performs the shutdown. If the system can make no thread, the call itself
     /// performs the shutdown.
@@ -184,10 +185,10 @@ impl Executor {
     ///
     /// # Errors
     ///
-    /// The future returns [`ShutdownError::Global`] or [`ShutdownError::Forked`] as `shutdown` does. In both cases,
+    /// The future returns [`ShutdownError::Global`] or [`ShutdownError::Forked`] as `shutdown` does. With either error,
     /// nothing has changed. If an item awaits the shutdown of its own executor under
     /// [`block_on`](crate::blocking::block_on), the future returns [`ShutdownError::WouldDeadlock`], and the shutdown
-    /// goes on.
+    /// continues.
     pub fn shutdown_async(
         &self,
         timeout: Duration,

@@ -36,8 +36,8 @@ impl Executor {
             // When the process forked, a thread of the parent may have been making the queue. That thread does not
             // exist in the child. So the child makes a queue of its own instead of waiting for the parent's queue.
             None if self.inner.origin.is_forked() => Box::leak(Box::new(make())),
-            // On a made-up machine, no other thread may go on while this thread makes the queue. The other thread
-            // could wait for the cell.
+            // On a made-up machine (a simulation for tests), no other thread may run while this thread makes the queue.
+            // The other thread could wait for the cell, and the machine does not notice such a wait.
             None => queue.get_or_init(|| machine::quietly(make)),
         }
     }

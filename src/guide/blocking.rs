@@ -1,4 +1,4 @@
-//! Blocking.
+//! Blocking: which calls need a guard, and what happens if a guard is missing.
 //!
 //! An item that sleeps uses no CPU, so another item can use the CPU. A *guard* tells the pool about the sleep:
 //!
@@ -8,7 +8,7 @@
 //! | is usually short: a file that is mostly in memory, a lock that is mostly free | [`cmwq::may_block(\|\| …)`](crate::may_block()): a replacement starts only after 1 ms |
 //! | spans several statements | [`BlockingGuard::enter()`](crate::BlockingGuard), [`MayBlockGuard::enter()`](crate::MayBlockGuard) |
 //! | is a lock, channel, file, thread or process | a wrapper of [`cmwq::blocking`](mod@crate::blocking), which has a guard inside |
-//! | is a wait of this crate, such as `join` or `flush` | none, because it has one |
+//! | is a wait of this crate, such as `join` or `flush` | none, because the wait has a guard inside |
 //! | computes | none |
 //!
 //! ```
@@ -39,24 +39,25 @@
 //! runs one item more than its limit, until one of its items ends.
 //!
 //! A guard never fails and never panics. Nested guards are free. On a thread that is not a worker, a guard does
-//! nothing, so a library may use guards on any thread. Guards change nothing in plain unbound and ordered queues, whose
-//! items do not count, and in [bh](crate::kernel::bh()) queues, whose items must not block.
+//! nothing, so a library may use guards on any thread. Guards change nothing in plain unbound and ordered queues, which
+//! start each active item however many items run. They also change nothing in [bh](crate::kernel::bh()) queues, whose
+//! items must not block.
 //!
 //! # If a guard is missing
 //!
-//! A missing guard must not stall a pool. While items wait to start, the executor's manager examines the threads that
-//! run items. The pool replaces a worker that sleeps without a guard, and a worker that uses the CPU of a per-CPU queue
-//! for 10 ms. A preempted worker does not count as asleep. The manager ignores pools without waiting items, and no
-//! thread of an idle executor wakes up.
+//! A missing guard does not stall a pool for long. While items wait to start, the executor's manager examines the
+//! threads that run items. The pool replaces a worker that sleeps without a guard, and a worker that uses the CPU of a
+//! per-CPU queue for 10 ms. A preempted worker does not count as asleep. The manager ignores pools without waiting
+//! items, and no thread of an idle executor wakes up.
 //!
 //! * With [`Detection::Switches`](crate::Detection::Switches), the system's scheduler reports the threads that go to
 //!   sleep. With [`Detection::Sampling`](crate::Detection::Sampling), the manager reads the states of threads. By
-//!   default, the executor uses the better mode that the system permits. The [dump](crate::Executor::dump) says which
-//!   mode is in force, and why the executor does not use a better one.
-//! * The executor limits the pace at which it replaces workers that sleep without a guard. It replaces as many of them
-//!   without delay as the pool has CPUs. After that, each sleeper that comes back lets one more sleeper be replaced
-//!   without delay. If no sleeper comes back, about 30 are replaced in the first second. So items that wait for each
-//!   other do not immediately become a crowd of threads.
+//!   default, the executor uses `Switches` if the system permits it, and `Sampling` otherwise. The
+//!   [dump](crate::Executor::dump) says which mode is in force, and why the executor does not use a better one.
+//! * The executor limits the pace at which it replaces workers that sleep without a guard. It replaces the first of
+//!   these sleepers without delay, as many as the pool has CPUs. After that, for each sleeper that wakes up, it
+//!   replaces one more sleeper without delay. If no sleeper wakes up, it replaces about 30 in the first second. So
+//!   items that wait for each other do not immediately become a crowd of threads.
 //! * If items often sleep without a guard, a pod of several CPUs may run twice as many items as it has CPUs. So the
 //!   pod also uses the CPUs of items whose sleep the executor has not noticed yet. The price is that items share CPUs
 //!   while they do not sleep. A pod with a CPU quota below its number of CPUs runs no such additional items. Guards
@@ -82,14 +83,14 @@
 //! # }
 //! ```
 //!
-//! The lists contain only items that delayed others. On a machine with many free CPUs, they may be empty although
+//! The lists contain only items that delayed other items. On a machine with many free CPUs, they may be empty although
 //! guards are missing. Run such a test on few CPUs, for example with `taskset -c 0`.
 //! [`Snapshot::busy`](crate::observe::Snapshot::busy) shows which items of other queues keep their CPUs: see
 //! [`guide::debugging`](super::debugging).
 //!
 //! # Blocking on other items
 //!
-//! An item may join or flush another item, because these waits have guards. An item gets
+//! An item may join or flush another item, because these waits have guards. It gets
 //! [`WaitError::WouldDeadlock`](crate::WaitError::WouldDeadlock) if it waits for itself, or for an item that can run
 //! only in the slot of the waiting item. Debug builds also refuse a wait that closes a cycle of items. Release builds
 //! do not find such cycles.

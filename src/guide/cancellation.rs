@@ -1,7 +1,7 @@
 //! Items that stop early, and items that are too late.
 //!
-//! Nothing interrupts an item that has begun. It stops early only if it asks whether it should. These calls tell it to
-//! stop:
+//! Nothing interrupts an item that has begun. It stops early only if it asks whether it should. These calls ask an item
+//! to stop:
 //!
 //! | to stop | call | an item that has not begun |
 //! |---|---|---|
@@ -18,7 +18,8 @@
 //! # How an item asks
 //!
 //! Any item may call [`is_cancelled`](crate::is_cancelled), however it was submitted. An item that never asks pays
-//! nothing. To end with `?`, take the [token](crate::cancel_token) once, and [check](crate::CancelToken::check) it:
+//! nothing. To end the item with `?`, take the [token](crate::cancel_token) once, and
+//! [check](crate::CancelToken::check) it:
 //!
 //! ```
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -56,8 +57,8 @@
 //!
 //! # Requests with parts
 //!
-//! If each request has a token, the token can end all parts of the request when the client has gone, when one part
-//! fails, or when the time is over. If a part has parts of its own, their tokens are children of that part's token:
+//! Give each request a token. The token can then end all parts of the request when the client has gone, when one part
+//! fails, or when the time is over. If a part has parts of its own, give these parts children of its token:
 //!
 //! ```
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -111,10 +112,11 @@
 //!
 //! * If the token of an item is cancelled, either the item runs, or its owner learns that it does not run. The item
 //!   does not run if the cancel comes before a worker takes the item.
-//! * A submission with a cancelled token, or with a deadline in the past, is accepted if there is room. The owner of
-//!   the item then learns in the same way that the item does not run. So a caller handles one case instead of two.
+//! * A submission with a cancelled token, or with a deadline in the past, is accepted if there is room. The item's
+//!   owner learns that the item does not run, just as if the cancel or the deadline had come after the submission. So a
+//!   caller handles one case instead of two.
 //! * A cancel never waits for an item. It calls the wakers of tasks that wait, and it drops the closures of delayed
 //!   items. Do not cancel a token while you hold a lock that a waker or a destructor needs.
-//! * If all handles of a parent token are dropped, its children still obey the parent's ancestors. A token that is no
-//!   longer used takes no memory.
+//! * If all handles of a parent token are dropped, a cancel of the parent's ancestors still cancels its children. A
+//!   token that is no longer used takes no memory.
 //! * A deadline wakes the threads that wait for the token, and the threads and tasks that wait for the item.

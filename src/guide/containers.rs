@@ -1,6 +1,7 @@
 //! Containers: CPU quota, seccomp, perf, and limits of tasks.
 //!
-//! The executor reads what its container permits, and adapts. The [dump](crate::Executor::dump) says what was denied:
+//! The executor adapts to the limits of its container. The [dump](crate::Executor::dump) shows these limits and the
+//! calls that were denied:
 //!
 //! | what the container does | effect | in the [`Snapshot`](crate::observe::Snapshot) |
 //! |---|---|---|
@@ -9,11 +10,11 @@
 //! | seccomp or `kernel.perf_event_paranoid` above 2 denies `perf_event_open` | the executor finds missing guards by sampling, within milliseconds | `detection`, `detection_fallback` |
 //! | no privilege to raise priorities | workers of `high_priority` queues have the normal nice level, but still pools and a [class](crate#classes) of their own | `nice_denied` |
 //! | denies the affinity of threads | workers run anywhere | `affinity_denied` |
-//! | limit of tasks (`--pids-limit`), `ulimit -u` | the default of `max_threads` is at most half of it, but never less than 4 for each CPU | `max_threads`, `thread_limit_reached` |
+//! | limit of tasks (`--pids-limit`), `ulimit -u` | the default of `max_threads` is at most half of this limit, but never less than 4 for each CPU | `max_threads`, `thread_limit_reached` |
 //! | hides `/proc` | a thread whose CPU time does not change for 3 ms counts as asleep | `detection_fallback` |
 //!
-//! A service should log these facts after it has run for a moment. Workers are made on demand, so a refusal shows only
-//! after the first work:
+//! A service should log these facts after its first items have run. Workers are made on demand, so the executor learns
+//! of a refusal only then:
 //!
 //! ```
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -43,17 +44,18 @@
 //! # seccomp and perf
 //!
 //! The default profile of Docker denies `perf_event_open` to processes without `CAP_PERFMON` or `CAP_SYS_ADMIN`, and
-//! some distributions set `kernel.perf_event_paranoid` above 2. Both lead to sampling, which needs no privilege. To
-//! permit the scheduler's records, add the capability `PERFMON`, or permit the system call and lower the level to 2. A
-//! program with guards around its blocking calls needs neither.
+//! some distributions set `kernel.perf_event_paranoid` above 2. In either case, the executor samples the states of
+//! threads, which needs no privilege. To let the executor read the scheduler's records of sleeps, add the capability
+//! `PERFMON`, or permit the system call and lower the level to 2. A program with guards around all its blocking calls
+//! needs neither samples nor records.
 //!
 //! # Limits of tasks
 //!
-//! The executor reads the limit when it is built. The limit counts all threads of the container or of the user, not
-//! only those of the executor. If the system refuses a thread nevertheless, work waits, and the executor tries again,
-//! at most once a second. Items of queues with a [rescuer](crate::WorkQueueBuilder::rescuer) run meanwhile. With
-//! [`max_threads`](crate::ExecutorBuilder::max_threads), the program sets its own limit. A queue that must never wait
-//! for a thread needs a rescuer, which is made with the queue.
+//! The executor reads the limit of tasks when it is built. All threads of the container or of the user count towards
+//! this limit, not only those of the executor. If the system refuses a thread nevertheless, work waits, and the
+//! executor tries again, at most once a second. Meanwhile, rescuers run the items of queues with a
+//! [rescuer](crate::WorkQueueBuilder::rescuer). With [`max_threads`](crate::ExecutorBuilder::max_threads), the program
+//! sets its own limit. A queue that must never wait for a thread needs a rescuer, which is made with the queue.
 //!
 //! # Fork
 //!

@@ -3,8 +3,8 @@
 //! A service often stores facts about the present request in thread-local values: an id for the log, a tenant, a
 //! tracing span. An item runs on another thread, where these values are absent. With
 //! [`ExecutorBuilder::carry`](crate::ExecutorBuilder::carry) or
-//! [`WorkQueueBuilder::carry`](crate::WorkQueueBuilder::carry), each submission takes the values along. Code that
-//! submits items does not change.
+//! [`WorkQueueBuilder::carry`](crate::WorkQueueBuilder::carry), each submission carries the values to the item's run.
+//! Code that submits items does not change.
 //!
 //! # An id for the log
 //!
@@ -44,8 +44,8 @@
 //!
 //! With the feature `tracing` and a subscriber that asks for level TRACE, each run has a span `execute`. Its parent is
 //! the span that was current for the issuer. So one trace connects a request, the items of its handler, and the items
-//! that these items submit. This needs no hook. For a subscriber that asks for less, such as a log of level INFO, the
-//! hook `cmwq::trace::current_span` makes the issuer's span current in the item:
+//! that these items submit, without a hook. For a subscriber that asks for fewer levels, such as a log of level INFO,
+//! the hook `cmwq::trace::current_span` makes the issuer's span current in the item:
 //!
 //! ```
 //! # #[cfg(feature = "tracing")]
@@ -70,6 +70,6 @@
 //!
 //! # Which submission counts
 //!
-//! If submissions of a reusable item coalesce, the item runs once, with the values of the submission that made it
-//! pending. A delayed item has the values of its submission. If one reusable item does the work of several requests,
-//! store the ids of the requests with their work instead.
+//! If several submissions of a reusable item coalesce, the item runs once, with the values of the submission that made
+//! it pending. A delayed item has the values of its submission. If one run of a reusable item does the work of several
+//! requests, store the ids of the requests with the work instead.

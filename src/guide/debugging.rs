@@ -7,7 +7,8 @@
 //!
 //! Compare the counters of the queues over time. [`Executor::monitor`](crate::Executor::monitor) has a row for each
 //! queue: the runs that have begun, the runs that have not ended, and the CPU time. `cmwqctl monitor -i 1` prints the
-//! same for a running process with a [control server](crate::guide::observing), and `cmwqctl top` shows their rates.
+//! same rows for a running process with a [control server](crate::guide::observing), and `cmwqctl top` shows the rates
+//! of these numbers.
 //!
 //! ```
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -34,7 +35,7 @@
 //! [name](crate::Submission::named), or call [`set_description`](crate::set_description) in the item.
 //!
 //! To show the items of queues that `WorkQueue::new` made, use `println!("{}", Executor::global().dump().busy())`. An
-//! executor of the program's own has the same functions:
+//! executor that the program has built has the same functions:
 //!
 //! ```
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -66,7 +67,7 @@
 //! without a guard (`asleep`), or was found to keep the CPU of a per-CPU queue (`hog`): see
 //! [`WorkerState`](crate::observe::WorkerState).
 //!
-//! # Which items compute for too long, now and then?
+//! # Which items sometimes compute for too long?
 //!
 //! For per-CPU queues, [`Executor::hogs`](crate::Executor::hogs) lists the types of such items. For all other queues,
 //! the executor keeps no such list. With [histograms](crate::WorkQueueBuilder::histograms), the [run
@@ -90,9 +91,9 @@
 //!
 //! # Why does nothing start?
 //!
-//! If a pool has work and starts none of it for 30 s, the [watchdog](crate::ExecutorBuilder::watchdog_threshold) logs
-//! a [report](crate::StallReport) or calls the [`stall_handler`](crate::ExecutorBuilder::stall_handler). For each
-//! worker, the report has the item, the queue, how long the item has run, the state of the thread, and the function of
+//! If a pool has work and starts none of it for 30 s, the [watchdog](crate::ExecutorBuilder::watchdog_threshold) logs a
+//! [report](crate::StallReport) or calls the [`stall_handler`](crate::ExecutorBuilder::stall_handler). For each worker,
+//! the report names the item, its queue, the time for which it has run, the state of the thread, and the function of
 //! the kernel in which the thread waits. `cmwqctl watchdog` ends with status 1 while a pool is stalled. The usual
 //! causes:
 //!
@@ -101,6 +102,6 @@
 //! | many workers asleep without a guard | calls that sleep | [guards](crate::guide::blocking) |
 //! | the executor has as many threads as `max_threads` permits | items that block for long, or wait for each other | [limits](crate::guide::limits) |
 //! | the pool waits for a worker that does not exist yet | the system refuses threads | [limits of tasks](crate::guide::containers) |
-//! | the queue is frozen or draining | a `freeze_begin` without `thaw`; a `drain` that another item prolongs | find that call |
+//! | the queue is frozen or draining | a `freeze_begin` without `thaw`; a `drain` that lasts because items of the queue submit further items | find that call |
 //! | items of an ordered queue wait | the item that runs waits for something | find out what its worker is doing |
 //! | the CPU quota is used up | the container | [quotas](crate::guide::containers) |

@@ -2,7 +2,7 @@
 //!
 //! The terms are the kernel's: workqueue, work item, worker pool, pod, affinity scope, rescuer. The search of this
 //! documentation finds the kernel's names: for example, search for `queue_work_on`. The module
-//! [`kernel`](crate::kernel) has what only ports of kernel code need.
+//! [`kernel`](crate::kernel) has the functions that only ports of kernel code need.
 //!
 //! ```
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -30,7 +30,7 @@
 //! |---|---|
 //! | `alloc_workqueue` with `WQ_PERCPU`, `WQ_UNBOUND`, `WQ_BH` | [`WorkQueue::per_cpu`](crate::WorkQueue::per_cpu), [`unbound`](crate::WorkQueue::unbound), [`kernel::bh`](crate::kernel::bh()) |
 //! | `alloc_ordered_workqueue` | [`WorkQueue::ordered`](crate::WorkQueue::ordered) |
-//! | (no such queue) | [`WorkQueue::new`](crate::WorkQueue::new): unbound and *managed*: as many items run at a time as there are CPUs. A queue of `unbound`, like the kernel's, is called *plain unbound* |
+//! | (no such queue) | [`WorkQueue::new`](crate::WorkQueue::new): an unbound queue that is *managed*, which means that as many items run at a time as there are CPUs. A queue of `unbound` works like the kernel's unbound queues, and is called *plain unbound* |
 //! | `system_wq`, `schedule_work` and the other system queues | [`kernel::events()`](crate::kernel::events()) and similar functions; for an executor, [`executor.events()`](crate::kernel::ExecutorExt::events) |
 //! | `WQ_HIGHPRI`, `WQ_CPU_INTENSIVE`, `WQ_MEM_RECLAIM` | [`high_priority(true)`](crate::WorkQueueBuilder::high_priority), [`cpu_intensive(true)`](crate::WorkQueueBuilder::cpu_intensive), [`rescuer(true)`](crate::WorkQueueBuilder::rescuer) |
 //! | `WQ_FREEZABLE`, `WQ_POWER_EFFICIENT` | `freezable(true)`, `power_efficient(true)` of [`WorkQueueBuilderExt`](crate::kernel::WorkQueueBuilderExt) |
@@ -57,8 +57,8 @@
 //!   the worker's pool. In cmwq, a [guard](crate#guards) tells the pool. Without a guard, the manager [detects the
 //!   sleep](crate#missing-guards) while work waits, and replaces sleeping workers at a limited pace. In the same way,
 //!   the manager detects an item that keeps its CPU busy.
-//! * **Managed queues** ([`WorkQueue::builder`](crate::WorkQueue::builder)) are an addition. They are unbound, but run
-//!   no more items at a time than there are CPUs.
+//! * **Managed queues** ([`WorkQueue::builder`](crate::WorkQueue::builder)) are an addition. They are unbound queues
+//!   that run no more items at a time than there are CPUs.
 //! * **Refusals are typed errors, and change nothing.** If an item is queued while its queue is being drained, the
 //!   kernel warns, drops the item, and returns true. Here the call returns
 //!   [`QueueError::Draining`](crate::QueueError::Draining), and the item or closure stays as it was. Queueing a
@@ -80,7 +80,8 @@
 //! * **A cancelled item leaves an empty place in the queue** until a worker reaches that place. The place counts in
 //!   [`len`](crate::WorkQueue::len) and towards [`max_pending`](crate::WorkQueueBuilder::max_pending). If the item is
 //!   queued again on the same CPU before then, it gets its place back, except in ordered and bh queues. While a flush
-//!   waits, the item gets back only the place that it took last, and only if it took this place after the flush began.
+//!   waits, the item gets back only the place that it took last, and only if it took this place after the beginning of
+//!   the flush.
 //! * **`max_active` follows the kernel's documentation, not its implementation.** The limit applies to each CPU, even
 //!   for unbound queues. It is 256 by default and 512 at most. Plain unbound queues may have 2000, because their items
 //!   are meant to block. Since version 6.9, Linux limits unbound queues as a whole, as
@@ -88,25 +89,25 @@
 //!   [`max_pending`](crate::WorkQueueBuilder::max_pending) is an addition. There is no `min_active`.
 //! * **bh** is a pinned thread for each CPU and priority, not a softirq. An item that blocks holds up only the items
 //!   behind it. In debug builds, a guard in such an item is reported.
-//! * **A flush counts submissions, not colours.** A later item may wait for the flush, with one exception: if another
-//!   thread is still queueing a [`Work`](crate::Work) when the flush begins, a later run of that item must not wait
-//!   for the flush.
-//! * **A rescuer** runs items whenever threads cannot be made, for whatever reason: a limit of the system, a lack of
+//! * **A flush counts submissions** instead of giving them colours. An item that is queued after the flush began may
+//!   wait for the flush, with one exception. If another thread is still queueing a [`Work`](crate::Work) when the flush
+//!   begins, no later run of this item may wait for the flush.
+//! * **A rescuer** runs items whenever threads cannot be made. The reason may be a limit of the system, a lack of
 //!   memory, or `max_threads`. The rescuer has the nice level that its queue's workers had when the queue was built,
 //!   and keeps that level when the attributes change.
-//! * **Neighbours may swap** if several items of a queue can be active at the same time. An item that waited for a
-//!   slot reaches its pool shortly after it gets the slot. If a second item is queued in between, and finds another
-//!   free slot, the second item can start first. Items of ordered and bh queues do not swap.
+//! * **Neighbours may swap** if several items of a queue can be active at the same time. An item that waited for a slot
+//!   reaches its pool shortly after it gets the slot. If a second item is queued between these two moments, and finds
+//!   another free slot, the second item can start first. Items of ordered and bh queues do not swap.
 //! * **New attributes apply to items that wait.** In the kernel, items that already wait for a slot still run with the
 //!   old attributes.
 //! * **Freezing** twice is the same as freezing once. An executor thaws by itself when its last handle is dropped.
 //! * **Panics are contained.** After a panic, an item counts as ended in every respect, as if it had returned.
 //! * **Scopes conserve work.** In the kernel, a worker of a scope that is not strict starts in its pod. The scheduler
-//!   may move the worker, but does so late. Here, an item of a managed queue waits for its pod for at most 3.2 ms while
-//!   another pod could take the item. Then it starts in that other pod: see [Locality](crate#locality). The default
-//!   scope is `cache`. Since version 7.1, Linux divides large caches by default, as
+//!   may move the worker to a free CPU, but does so late. Here, an item of a managed queue waits for its pod for at
+//!   most 3.2 ms if another pod could take the item. Then it starts in that other pod: see [Locality](crate#locality).
+//!   The default scope is `cache`. Since version 7.1, Linux divides large caches by default, as
 //!   [`AffinityScope::CacheShard`](crate::AffinityScope::CacheShard) does.
 //! * **Snapshots** use the format of the kernel's tools, with CPU lists in place of masks. They have additional columns
 //!   for counts that the kernel does not have. CPU time is measured, not counted in ticks. The counters of a queue
 //!   survive the pools that served the queue.
-//! * **There is no** RCU work or `execute_in_process_context`. A socket replaces sysfs: `cmwq::control`.
+//! * **The crate has no** RCU work and no `execute_in_process_context`. A socket replaces sysfs: `cmwq::control`.

@@ -1,7 +1,7 @@
 //! Coming from rayon.
 //!
-//! Port the items that block, that wait for each other, that need an order or a limit, or that should not delay other
-//! parts of the program. Keep rayon where one computation is split into very many small parts: rayon's deques are
+//! Port the jobs that block, that wait for each other, that need an order or a limit, or that should not delay other
+//! parts of the program. Stay with rayon where one computation is split into very many small parts: rayon's deques are
 //! faster for items that queue other items. A program can use both crates.
 //!
 //! In this program, six lines change:
@@ -62,11 +62,11 @@
 //! | `ThreadPoolBuilder::new().num_threads(n)` | `WorkQueue::builder(name)` with [`max_active_total(n)`](crate::WorkQueueBuilder::max_active_total) |
 //! | `pool.install(f)` | [`spawn(f)`](crate::WorkQueue::spawn), and `join` |
 //! | `scope`, `in_place_scope` | [`scope`](crate::WorkQueue::scope), whose body runs on the caller's thread |
-//! | `s.spawn(\|s\| …)` in an item | the item captures `s`, and calls [`s.spawn`](crate::Scope::spawn) |
+//! | `s.spawn(\|s\| …)` in an item | [`s.spawn`](crate::Scope::spawn) in an item that has captured `s` |
 //! | `par_iter().map(f).collect()` | [`map(inputs, f)`](crate::WorkQueue::map)`.collect::<Result<Vec<_>, RunError>>()?`: an iterator, in the order of the inputs |
 //! | `par_iter().for_each(f)` | [`for_each(inputs, f)`](crate::WorkQueue::for_each) |
 //! | `par_chunks`, `par_chunks_mut` | [`Scope::chunks`](crate::Scope::chunks), [`chunks_mut`](crate::Scope::chunks_mut) |
-//! | `rayon::join(a, b)` | [`join(a, b)`](crate::join) inside an item; outside of items, it only calls both |
+//! | `rayon::join(a, b)` | [`join(a, b)`](crate::join) inside an item; outside of items, it calls one closure after the other |
 //! | `panic_handler`, `start_handler`, `exit_handler` | [`panic_handler`](crate::ExecutorBuilder::panic_handler), [`on_thread_start`](crate::ExecutorBuilder::on_thread_start), [`on_thread_stop`](crate::ExecutorBuilder::on_thread_stop) |
 //!
 //! # What changes
@@ -75,15 +75,16 @@
 //!   `map` and `for_each` inputs that take many microseconds each, or divide a slice into chunks. Inside an item,
 //!   [`join`](crate::join) divides work as finely as rayon does.
 //! * **A wait runs no other item.** A rayon thread that waits for a `join` may run any other job on the same stack. So
-//!   a job that holds a lock may come to wait for itself. In cmwq, the waiting thread sleeps, or runs parts of the
-//!   work that it waits for. Another worker runs the other items.
+//!   a job that holds a lock can deadlock, if the other job needs that lock. In cmwq, the waiting thread sleeps, or
+//!   runs parts of the work that it waits for. Other workers run all other items.
 //! * **Items may block.** A read, a lock or a channel under a [guard](crate::guide::blocking) costs no CPU.
-//! * **Memory stays bounded.** `map` and `for_each` keep a [window](crate::Map::window) of items in flight, 64 by
-//!   default, or 4 for each CPU if that is more. Results that the program has not taken yet count, too. So if the
-//!   first input takes long, the window limits how far the other inputs get ahead of it.
-//! * **Errors are values.** If an item panics, or a shutdown drops it, `map` returns a [`RunError`](crate::RunError)
-//!   in its place. Then `map` cancels the items that have not begun, and ends. Items that have begun go on. The
-//!   payload of the panic is in `RunError::Failed(JoinError::Panicked(payload))`:
+//! * **Memory stays bounded.** `map` and `for_each` limit the number of items in flight to a
+//!   [window](crate::Map::window): 64 by default, or 4 for each CPU if that is more. An item is in flight until the
+//!   program has taken its result. So if the first input takes long, the window limits how far the other inputs get
+//!   ahead of it.
+//! * **Errors are values.** If an item panics, or a shutdown drops it, `map` returns a [`RunError`](crate::RunError) in
+//!   place of the item's result. Then `map` cancels the items that have not begun, and ends. Items that have begun
+//!   still run to their end. The payload of the panic is in `RunError::Failed(JoinError::Panicked(payload))`:
 //!
 //! ```
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {

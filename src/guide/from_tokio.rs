@@ -1,7 +1,8 @@
 //! Coming from tokio's blocking pool.
 //!
-//! `spawn_blocking` becomes [`spawn`](crate::WorkQueue::spawn). A call that sleeps gets a guard, so that no more items
-//! compute than there are CPUs. The following program needs no async any more. Four lines change:
+//! `spawn_blocking` becomes [`spawn`](crate::WorkQueue::spawn). The queue runs as many items as there are CPUs. A call
+//! that sleeps gets a guard, so that another item can run meanwhile. After the port, the following program does without
+//! async. Four lines change:
 //!
 //! ```diff
 //! -#[tokio::main]
@@ -39,7 +40,7 @@
 //!
 //! # In a program that stays async
 //!
-//! A [`JoinHandle`](crate::JoinHandle) is a future, which any runtime can poll. So here only the spawning lines change:
+//! A [`JoinHandle`](crate::JoinHandle) is a future, which any runtime can poll. So only the lines that spawn change:
 //!
 //! ```
 //! async fn thumbnail(
@@ -53,15 +54,14 @@
 //! # assert_eq!(cmwq::blocking::block_on(thumbnail(&queue, vec![0; 8])).unwrap(), 4);
 //! ```
 //!
-//! The other waits of this crate block their thread, and so does a plain `spawn` on a full queue with
+//! The other waits of this crate block the calling thread. So does a plain `spawn` on a full queue with
 //! [`WhenFull::Wait`](crate::WhenFull::Wait). A task awaits these functions instead:
 //! [`flush_async`](crate::WorkQueue::flush_async), [`wait_idle_async`](crate::WorkQueue::wait_idle_async),
 //! [`drain_async`](crate::WorkQueue::drain_async), [`destroy_async`](crate::WorkQueue::destroy_async),
-//! [`destroy_now_async`](crate::WorkQueue::destroy_now_async),
-//! [`reserve_async`](crate::WorkQueue::reserve_async), [`Work::flush_async`](crate::Work::flush_async) and
-//! [`Executor::shutdown_async`](crate::Executor::shutdown_async). Dropping such a future ends only the wait. All of
-//! these futures are `Send` and borrow nothing, and a `JoinHandle<T>` is `Send` if `T` is. An item
-//! that has to wait for a future calls [`blocking::block_on`](crate::blocking::block_on).
+//! [`destroy_now_async`](crate::WorkQueue::destroy_now_async), [`reserve_async`](crate::WorkQueue::reserve_async),
+//! [`Work::flush_async`](crate::Work::flush_async) and [`Executor::shutdown_async`](crate::Executor::shutdown_async).
+//! Dropping such a future ends only the wait. All of these futures are `Send` and borrow nothing, and a `JoinHandle<T>`
+//! is `Send` if `T` is. An item that has to wait for a future calls [`blocking::block_on`](crate::blocking::block_on).
 //!
 //! # Names
 //!
@@ -88,9 +88,9 @@
 //!   [`WorkQueue::new`](crate::WorkQueue::new) runs as many items as there are CPUs. While an item blocks, another
 //!   item runs in its place.
 //! * **Guards are needed** around calls that sleep. Without a guard, the executor finds the sleep a little later: see
-//!   [`guide::blocking`](crate::guide::blocking). If no guard can be placed, `WorkQueue::unbound(name)` gives each
-//!   active item a thread, as tokio does. [`max_active_total`](crate::WorkQueueBuilder::max_active_total) limits the
-//!   number of active items.
+//!   [`guide::blocking`](crate::guide::blocking). For code in which no guard can be placed, `WorkQueue::unbound(name)`
+//!   gives each active item a thread, as tokio does. [`max_active_total`](crate::WorkQueueBuilder::max_active_total)
+//!   limits the number of active items.
 //! * **Each kind of work has its limit and its flush**, because a queue costs no thread.
 //! * **If the system refuses a thread**, work waits, and the executor tries again. Nothing panics.
 //! * **The end of the process** ends all items, whether they have begun or not. A service [shuts the executor

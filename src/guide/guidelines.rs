@@ -3,8 +3,9 @@
 //! # A queue of its own, or a shared one
 //!
 //! A queue costs no thread. A group of items needs its own queue if it needs its own limit, order, priority, attributes
-//! or rescuer, or if a thread flushes, drains or destroys the group. Counters also belong to a queue, so a queue for
-//! each kind of work shows which kind queues too much. If none of this applies, share one queue in the program:
+//! or rescuer. It also needs its own queue if a thread flushes, drains or destroys the group. Each queue has its own
+//! counters, so a queue for each kind of work shows which kind queues too many items. If none of these reasons applies,
+//! share one queue in the program:
 //!
 //! ```
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -34,12 +35,12 @@
 //! # One rescuer for each dependency
 //!
 //! A [rescuer](crate::WorkQueueBuilder::rescuer) runs a queue's items when no thread can be made. A queue needs a
-//! rescuer if threads wait for its items while they hold the resource that is missing: memory, a slot in a table, or
-//! threads.
+//! rescuer if the threads that wait for its items hold the resource without which no thread can be made: memory, a slot
+//! in a table, or other threads.
 //!
 //! A rescuer is one thread, and runs one item at a time. So an item that it runs must not wait for another item of the
-//! same queue. If items wait for other items, each stage gets its own queue with its own rescuer. Debug builds log a
-//! warning if an item of a queue with a rescuer waits for a queue without one.
+//! same queue. If items wait for other items, put the awaited items into a queue of their own, with its own rescuer.
+//! Debug builds log a warning if an item of a queue with a rescuer waits for a queue without one.
 //!
 //! ```
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -57,14 +58,15 @@
 //!
 //! * The default scope, [`Cache`](crate::AffinityScope::Cache), is the best choice for most work: items start near the
 //!   data that their issuer has just touched, and no CPU idles.
-//! * [`strict`](crate::Attrs::strict) keeps items in their pod even if other CPUs idle. Use it if an item elsewhere
-//!   would do harm, not to gain speed.
-//! * A strict [`Numa`](crate::AffinityScope::Numa) scope on a plain unbound queue is equal to the unbound queues of
+//! * [`strict`](crate::Attrs::strict) keeps items in their pod even if other CPUs idle. Use it if an item must not run
+//!   elsewhere, not to gain speed.
+//! * A strict [`Numa`](crate::AffinityScope::Numa) scope on a plain unbound queue behaves like the unbound queues of
 //!   Linux before 6.5, which had workers for each node.
 //! * A strict [`Cpu`](crate::AffinityScope::Cpu) scope on a plain unbound queue is much the same as a per-CPU queue
 //!   with [`cpu_intensive`](crate::WorkQueueBuilder::cpu_intensive): items stay on their CPU, and the system shares the
 //!   CPU among them. The unbound queue can change its attributes at run time.
-//! * On a machine where one cache serves very many CPUs, [`CacheShard`](crate::AffinityScope::CacheShard) divides them.
+//! * On a machine where one cache serves very many CPUs, [`CacheShard`](crate::AffinityScope::CacheShard) divides these
+//!   CPUs into several pods.
 //!
 //! ```
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -79,12 +81,12 @@
 //!
 //! # Small rules
 //!
-//! * Do not start a thread in an item to wait for something: block in the item, under a guard.
+//! * If an item must wait for something, block in the item, under a guard. Do not start a thread for the wait.
 //! * Do not hold a lock across a call that waits for items, unless these items never take the lock.
 //! * Give an item at least a few microseconds of work, because queueing and running an item costs a fraction of a
 //!   microsecond. Use [`items`](crate::WorkQueue::items) for many short items at once, and
 //!   [`spawn_detached`](crate::WorkQueue::spawn_detached) if no handle is needed.
-//! * Do not spin in an item until another item has run. Wait for it.
+//! * Do not spin in an item until another item has run. Wait for that item instead, for example by a join.
 //! * Programs that an item starts inherit the CPUs, the nice level and the time slice of the worker.
 //!   [`reset_scheduling`](crate::blocking::process::reset_scheduling) gives them the settings of the main thread
 //!   instead.

@@ -5,11 +5,11 @@
 //! | how much runs, waits and fails | [`counters`](crate::WorkQueue::counters), always on; the feature `metrics` passes them to Prometheus and others | a few plain stores for each item |
 //! | how long items wait and run | [`histograms`](crate::WorkQueueBuilder::histograms), off by default | short items are sampled |
 //! | what runs now | [`Executor::dump`](crate::Executor::dump) | a few microseconds for each queue, at each call; no thread stops |
-//! | which queue uses the CPU | [`Executor::monitor`](crate::Executor::monitor), or `cmwqctl top`: the CPU time of each queue, at each interval | as the counters |
-//! | which item keeps a CPU | [`Snapshot::busy`](crate::observe::Snapshot::busy): running items with their age and state; for per-CPU queues also [`Executor::hogs`](crate::Executor::hogs) | as the dump |
-//! | which items block without a guard | [`Executor::undeclared_blockers`](crate::Executor::undeclared_blockers) | nothing more |
-//! | what happened to one item | the feature `tracing`: events, and a span around each run | nothing without the feature; a comparison without a subscriber |
-//! | the same from outside, and to change a queue | the feature `control`, and `cmwqctl` | one thread, which sleeps |
+//! | which queue uses the CPU | [`Executor::monitor`](crate::Executor::monitor), or `cmwqctl top`: the CPU time of each queue, at each interval | the same as for the counters |
+//! | which item keeps a CPU | [`Snapshot::busy`](crate::observe::Snapshot::busy): running items with their age and state; for per-CPU queues also [`Executor::hogs`](crate::Executor::hogs) | the same as for a dump |
+//! | which items block without a guard | [`Executor::undeclared_blockers`](crate::Executor::undeclared_blockers) | no further cost |
+//! | what happened to one item | the feature `tracing`: events, and a span around each run | none without the feature; with the feature but without a subscriber, a few comparisons for each item |
+//! | the same from outside, and to change a queue | the feature `control`, and `cmwqctl` | one thread, which sleeps while no client is active |
 //!
 //! `WorkQueue::new` makes queues of the executor `Executor::global()`.
 //!
@@ -20,7 +20,7 @@
 //! | metric | an alert if | because |
 //! |---|---|---|
 //! | `cmwq_pool_stalled_seconds` | above 0 | the watchdog has found a pool that starts nothing |
-//! | `cmwq_thread_limit_reached` | 1 | work has waited for a thread because of `max_threads` |
+//! | `cmwq_thread_limit_reached` | 1 | work has waited for a thread, because the executor had `max_threads` threads |
 //! | `cmwq_queue_items` | grows without end | items come faster than they run; set `max_pending` |
 //! | `cmwq_item_wait_seconds` | its p99 exceeds what clients accept | the queue needs less load, or a higher priority |
 //! | `cmwq_items_panicked_total` | grows | an item has panicked |
@@ -66,8 +66,8 @@
 //!
 //! # Changes from outside
 //!
-//! With the feature `control`, one call opens a Unix socket for an executor. The socket serves the process's user, and
-//! root. A client can read everything, and change the queues that were built with
+//! With the feature `control`, one call opens a Unix socket for an executor. Only the process's user and root can use
+//! the socket. A client can read everything, and change the queues that were built with
 //! [`control(true)`](crate::WorkQueueBuilder::control):
 //!
 //! ```

@@ -13,20 +13,20 @@
 //!
 //! In `examples/service`, one thread accepts requests, and everything else is an item:
 //!
-//! * An item **owns its client**. If the item is refused, comes too late, or is dropped by the shutdown, the client's
-//!   destructor answers 503. So every client gets an answer.
+//! * An item **owns its client**. If the item is refused, misses its deadline, or is dropped by the shutdown, the
+//!   client's destructor answers 503. So every client gets an answer.
 //! * Each request has a **[deadline](crate::Submission::within)**. An item that no client waits for any more does not
 //!   run, or stops early.
 //! * A **background task** is a [`JoinHandle`](crate::JoinHandle) in a table: `GET` asks whether it
 //!   [is finished](crate::JoinHandle::is_finished), and `DELETE` asks it to [stop](crate::JoinHandle::stop).
-//! * **Answers that must not wait** (health, metrics) have a queue of
-//!   [high priority](crate::WorkQueueBuilder::high_priority), because items of other queues compute.
-//! * The tokens of all jobs are children of one **[token](crate::CancelToken)**. A second signal cancels it, which ends
-//!   the grace period.
+//! * **Answers that must not wait** (health, metrics) have a queue of [high
+//!   priority](crate::WorkQueueBuilder::high_priority), because they would otherwise wait behind items that compute.
+//! * The tokens of all jobs are children of one **[token](crate::CancelToken)**. A second signal cancels this token,
+//!   and so ends the grace period.
 //!
 //! # On an async runtime
 //!
-//! The runtime's threads handle the network. Code that computes or blocks is an item, and the request awaits its
+//! The runtime's threads handle the network. Code that computes or blocks is an item. The request awaits the item's
 //! [`JoinHandle`](crate::JoinHandle), a future that works with any runtime. The runtime's threads never compute, so a
 //! health check answers even while all workers compute.
 //!
@@ -63,54 +63,54 @@
 //! # }
 //! ```
 //!
-//! * **A queue for each kind of work.** A queue costs no thread, and each queue has its own limit. So even if many
-//!   reads of files are slow, requests that only compute are accepted. A call that sleeps needs [a
-//!   guard](crate::guide::blocking). All queues of `WorkQueue::new` share the CPUs. So if items compute for longer
-//!   than a request may wait, give them a queue such as `WorkQueue::builder(name).attrs(Attrs::new().nice(10))`.
-//! * **Computing apart from sleeping.** Queues with the same attributes share their workers. A worker that has just
-//!   slept for one item may compute for the next one. Linux lets a thread that has slept run ahead of other threads
-//!   for some milliseconds. So if some items compute and others mostly sleep, give the items that compute a nice
-//!   level, and leave the others at 0. Then the two kinds have workers of their own, and the runtime's threads need
-//!   not wait.
+//! * **A queue for each kind of work.** A queue costs no thread, and each queue has its own limit. So requests that
+//!   only compute are accepted even if many slow reads of files fill another queue. A call that sleeps needs [a
+//!   guard](crate::guide::blocking). All queues of `WorkQueue::new` share the CPUs. So give items that compute for
+//!   longer than a request may wait a queue such as `WorkQueue::builder(name).attrs(Attrs::new().nice(10))`.
+//! * **Computing apart from sleeping.** Queues with the same attributes share their workers. So a worker may sleep in
+//!   one item and then compute in the next one. Linux prefers a thread that has slept to other threads for some
+//!   milliseconds, so the runtime's threads have to wait for such a worker. If some items compute and others mostly
+//!   sleep, give the items that compute a nice level above 0, and leave the others at 0. Then the two kinds have
+//!   workers of their own, and the runtime's threads need not wait.
 //! * **Reserve first.** A [permit](crate::Permit) is a place for one item. A request that gets no permit is refused
 //!   before its body is read.
 //! * **Shed or wait.** [`try_reserve`](crate::WorkQueue::try_reserve) fails at once if there is no room.
 //!   [`reserve_async`](crate::WorkQueue::reserve_async) waits, and its callers are served in the order in which they
-//!   came. Put the runtime's timeout around it: a caller whose future is dropped leaves the line. In a stream of
+//!   came. Put the runtime's timeout around this wait: a caller whose future is dropped leaves the line. In a stream of
 //!   requests, wait without a timeout. Then the service reads no further requests, and the connection slows the client
 //!   down.
-//! * **Clients that go away.** The runtime drops the future of the request. A dropped handle detaches its item, which
-//!   still runs. If the result is then useless, await
+//! * **Clients that go away.** If a client goes away, the runtime drops the future of its request. A dropped handle
+//!   detaches its item, which still runs. If the result is useless without the client, await
 //!   [`handle.stop_on_drop()`](crate::JoinHandle::stop_on_drop) instead, as the examples do. Then an item that has not
-//!   begun is cancelled, and one that runs stops early if it
-//!   [asks](crate::guide::cancellation). If a request has several items, give them one [token](crate::CancelToken).
-//! * **Precedence.** Under overload, workers and the runtime's threads compete for the CPUs. If the workers that
-//!   compute have a greater nice level than the runtime ([`Attrs::nice`](crate::Attrs::nice)), the system prefers the
-//!   runtime's threads, which accept, shed and answer. `make lab-service` in the repository measures a service at four
-//!   times its capacity: on this crate, on tokio's blocking pool and on rayon, each with nice levels and without.
+//!   begun is cancelled, and an item that runs stops early if it [asks](crate::guide::cancellation). If a request has
+//!   several items, give them one [token](crate::CancelToken).
+//! * **Precedence.** Under overload, workers and the runtime's threads compete for the CPUs. Give the workers that
+//!   compute a greater nice level than the runtime has ([`Attrs::nice`](crate::Attrs::nice)). Then the system prefers
+//!   the runtime's threads, which accept, shed and answer. `make lab-service` in the repository measures a service at
+//!   four times its capacity: on this crate, on tokio's blocking pool and on rayon, each with nice levels and without.
 //! * **In an item**, never call the runtime's `Handle::block_on` outside of a guard. Use
 //!   [`blocking::block_on`](crate::blocking::block_on), which has a guard.
 //!
-//! On SIGTERM, in this order: report to the health check that the service ends, stop accepting, finish the requests,
+//! On SIGTERM, do this in order: report to the health check that the service ends, stop accepting, finish the requests,
 //! and await [`shutdown_async`](crate::GlobalExecutor::shutdown_async) with the rest of the time. The shutdown runs the
 //! items that no request awaits any more. [`guide::shutdown`](crate::guide::shutdown) says what happens to items that
 //! take longer.
 //!
 //! # On more than one machine
 //!
-//! cmwq distributes nothing between machines, and keeps nothing on disk. For that, use an existing engine, which stores
+//! cmwq distributes nothing between machines, and keeps nothing on disk. For both, use an existing engine, which stores
 //! and distributes the jobs. On each machine, cmwq runs as many jobs as the machine can bear. `examples/fleet` is such
-//! a program, with Redis streams. With other engines, a program has the same steps:
+//! a program, with Redis streams. A program with another engine has the same steps:
 //!
 //! 1. **Reserve, then fetch.** The consumer asks the engine for as many jobs as it has permits. Jobs for which it has
 //!    no room stay in the engine, where other consumers find them.
 //! 2. **Run.** Each job is an item, which uses the place of its permit.
-//! 3. **Keep.** A heartbeat tells the engine that the jobs are still in hand, so that no consumer mistakes a slow job
-//!    for a lost one. The heartbeat is a periodic item of an [unbound](crate::WorkQueue::unbound) queue, which starts
-//!    its items even while other items compute.
+//! 3. **Keep the claim.** A heartbeat tells the engine that the jobs are still in hand, so that no consumer mistakes a
+//!    slow job for a lost one. The heartbeat is a periodic item of an [unbound](crate::WorkQueue::unbound) queue, which
+//!    starts its items even while other items compute.
 //! 4. **Store, then acknowledge**, in one step if the engine is also the store. The item ends only after the
-//!    acknowledgement. So [`max_active_total`](crate::WorkQueueBuilder::max_active_total) bounds the jobs that have
-//!    begun and are not acknowledged.
+//!    acknowledgement. So [`max_active_total`](crate::WorkQueueBuilder::max_active_total) bounds the number of jobs
+//!    that have begun and are not acknowledged.
 //! 5. **Take over** the jobs of consumers that have been silent for the claim timeout. Set a job aside if it was tried
 //!    too often.
 //! 6. **End.** On SIGTERM, the consumer fetches nothing more, [drains](crate::WorkQueue::drain_timeout) its queue, and
@@ -132,14 +132,14 @@
 //! | | Redis streams | NATS JetStream | PostgreSQL | Kafka |
 //! |---|---|---|---|---|
 //! | fetch as many as there are permits | `XREADGROUP COUNT n` | a pull consumer's fetch of `n` messages | `SELECT … LIMIT n FOR UPDATE SKIP LOCKED`, then set an owner and a deadline | `poll`, with `max.poll.records`; `pause` without permits |
-//! | keep a slow job | `XCLAIM … JUSTID` | an *in progress* acknowledgement | move the deadline | keep polling, with all partitions paused |
+//! | keep the claim to a slow job | `XCLAIM … JUSTID` | an *in progress* acknowledgement | move the deadline | keep polling, with all partitions paused |
 //! | acknowledge | `XACK`, in one script with the result | an acknowledgement, after the result is stored | delete the row, in the transaction that stores the result | commit the offset below which all jobs are done |
 //! | take over | `XPENDING IDLE` and `XCLAIM` | redelivery after `AckWait` | rows whose deadline has passed | the group's rebalance, from the committed offset |
 //! | give back at the end | `XCLAIM … IDLE` | a negative acknowledgement | clear the owner | commit, and leave the group |
 //! | too many attempts | the count in `XPENDING`; a stream of its own | `MaxDeliver`, and its advisory | a column; another table | count them; another topic |
 //!
-//! In PostgreSQL, the deadline must outlive the transaction of the fetch: a transaction that stays open during the job
-//! holds a connection for each job. Kafka acknowledges by position, so one slow job holds back the commit of its
-//! partition, and all later jobs of the partition run again after a crash. Kafka suits ordered streams better than
-//! jobs. If the jobs of each key must run in order, give each key or partition an [ordered](crate::WorkQueue::ordered)
-//! queue.
+//! In PostgreSQL, commit the transaction of the fetch at once, so that the stored deadline protects the job from other
+//! consumers. A transaction that stays open during the job would hold a connection for each job. Kafka acknowledges by
+//! position, so one slow job holds back the commit of its partition, and all later jobs of the partition run again
+//! after a crash. Kafka suits ordered streams better than jobs. If the jobs of each key must run in order, give each
+//! key or partition an [ordered](crate::WorkQueue::ordered) queue.

@@ -33,19 +33,18 @@
 //!
 //! 1. From the call on, only items of this executor may submit to its queues. Other submissions return
 //!    [`QueueError::ShutDown`](crate::QueueError::ShutDown), with the closure.
-//! 2. Armed timers are cancelled. Frozen queues thaw. To run a delayed item, call [`Work::flush`](crate::Work::flush)
-//!    before the shutdown. This call queues the item at once.
+//! 2. Armed timers are cancelled. Frozen queues thaw. To run a delayed item nevertheless, call
+//!    [`Work::flush`](crate::Work::flush) before the shutdown. This call queues the item at once.
 //! 3. Accepted items run. The caller waits under a guard, until all threads have ended or the time runs out.
 //! 4. If the time runs out, items that have not begun are dropped, and their joins return
-//!    [`JoinError::Cancelled`](crate::JoinError::Cancelled). An item that has begun goes on until it ends or the
-//!    process ends. Nothing interrupts the item, but the shutdown [asks it to
-//!    stop](#a-long-item-that-should-stop-early).
-//! 5. The [report](crate::ShutdownReport) lists the queues with dropped items, running items or cancelled timers, and
-//!    the number of each. To learn which items did not run, keep their handles. An item that still runs is not
-//!    [finished](crate::JoinHandle::is_finished). For an item that did not begin, [`join`](crate::JoinHandle::join)
-//!    returns [`JoinError::Cancelled`](crate::JoinError::Cancelled).
+//!    [`JoinError::Cancelled`](crate::JoinError::Cancelled). An item that has begun runs until it ends or the process
+//!    ends. Nothing interrupts the item, but the shutdown [asks it to stop](#a-long-item-that-should-stop-early).
+//! 5. The [report](crate::ShutdownReport) lists the queues that have dropped items, running items or cancelled timers.
+//!    For each of these queues, it has the three numbers. To learn which items did not run, keep their handles. An item
+//!    that still runs is not [finished](crate::JoinHandle::is_finished). For an item that did not begin,
+//!    [`join`](crate::JoinHandle::join) returns [`JoinError::Cancelled`](crate::JoinError::Cancelled).
 //!
-//! To log the jobs that it did not finish, a service keeps a table of its jobs:
+//! With a table of its jobs, a service can log those that it did not finish:
 //!
 //! ```
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -85,7 +84,7 @@
 //!
 //! | the part | call |
 //! |---|---|
-//! | needs its queue no more, and need not wait | drop the handles: accepted items still run |
+//! | no longer needs its queue, and need not wait for its items | drop the handles: accepted items still run |
 //! | frees something that its items use | [`destroy`](crate::WorkQueue::destroy): waits, cancels timers, and refuses all submissions afterwards |
 //! | must end at once | [`destroy_now`](crate::WorkQueue::destroy_now): as `destroy`, but pending items do not run, and running items are asked to stop |
 //! | pauses until all of its items have run | [`drain`](crate::WorkQueue::drain): refuses submissions from outside meanwhile |
@@ -117,9 +116,9 @@
 //! # }
 //! ```
 //!
-//! If `main` returns after that, the items that still run end with the process. A service can ask its items to stop
-//! before the shutdown, and then wait a little longer. To do so, give all items of the service one token, and divide
-//! the time:
+//! If `main` then returns, the items that still run end with the process. Instead, a service can ask its items to stop
+//! before the shutdown, and give them a little more time to end. To do so, give all items of the service one token, and
+//! divide the time between a drain and the shutdown:
 //!
 //! ```
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -8,9 +8,9 @@
 //! ```
 //!
 //! `testing::run(|| …)` runs a closure with a clock, CPUs and a global executor of its own. The clock stands still
-//! while anything can run, and moves on when all threads wait. `testing::explore(1000, || …)` runs the closure a
-//! thousand times, each time in another order. The code under test is the code of the program. It only needs these
-//! habits:
+//! while any thread can run, and advances when all threads wait. `testing::explore(1000, || …)` runs the closure a
+//! thousand times, each time with another order of the threads' steps. The code under test is the program's own code.
+//! It must follow only these rules:
 //!
 //! * The code reads times from [`clock::now`](crate::clock::now) instead of `Instant::now`.
 //! * The code sleeps, locks, sends messages and makes threads with the functions of [`blocking`](mod@crate::blocking).
@@ -114,8 +114,8 @@
 //!
 //! A cache loads its value when an item first asks for it, and again every minute. If several items ask at the same
 //! time, the cache loads the value only once. Whether two items ask at the same time depends on the order of their
-//! steps. So the test explores orders. If the second check under the write lock is missing, one of the seeds fails,
-//! and the message tells which one.
+//! steps. So the test explores orders. Without the second check, which `get` makes under the write lock, a run would
+//! fail, and the message would name its seed.
 //!
 //! ```
 //! # #[cfg(not(feature = "testing"))] fn main() {}
@@ -204,11 +204,11 @@
 //! # }
 //! ```
 //!
-//! # Whatever fails
+//! # Faults
 //!
 //! A plan of faults, `testing::Faults`, says what fails in a run. Here, an outbox must know which mails were sent. It
 //! must know this even if the executor is shut down, if the queue refuses submissions, or if items panic. Each seed
-//! draws its faults from all kinds. If a mail is lost, the message has the seed and its faults.
+//! draws its faults from all kinds. If a mail is lost, the message shows the seed and its faults.
 //!
 //! ```
 //! # #[cfg(not(feature = "testing"))] fn main() {}
@@ -250,6 +250,6 @@
 //! # If a run fails
 //!
 //! The message on standard error shows the seed and the order of events. `CMWQ_TEST_SEED=17 cargo test name` repeats
-//! the run of seed 17. In the code, `testing::seed(17).run(|| …)` does the same, for a test that stays.
+//! the run of seed 17. In the code, `testing::seed(17).run(|| …)` does the same, for a test that stays in the program.
 //! `CMWQ_TEST_RUNS=100000` searches longer. The documentation of the module lists what a run finds, and what the kit
 //! cannot do.

@@ -4,23 +4,23 @@ use crate::engine::item::fork;
 
 /// Calls both closures, possibly at the same time, and returns both results.
 ///
-/// Inside an item, `join` offers the second closure to the other workers of the item's pool, and calls the first one.
-/// If no worker has taken the second closure by then, `join` calls it, too. So an item can divide its work again and
-/// again, down to parts of about a microsecond. The item then uses only CPUs that have nothing else to do, and no CPU
-/// that other items need. A closure that no worker takes costs little more than a plain call. For such a closure,
-/// `join` allocates only at its first call in an item, and in a queue that [carries](crate::WorkQueueBuilder::carry)
-/// values.
+/// Inside an item, `join` offers the second closure to workers that have nothing else to do, and calls the first
+/// closure. If no worker has taken the second closure when the first one returns, `join` calls the second closure, too.
+/// So an item can divide its work again and again, down to parts of about a microsecond. The item then uses only CPUs
+/// that have nothing else to do, and no CPU that other items need. A closure that no worker takes costs little more
+/// than a plain call. For such a closure, `join` allocates only at its first call in an item, and in a queue that
+/// [carries](crate::WorkQueueBuilder::carry) values.
 ///
-/// A closure that another worker takes becomes an item of the same queue. The new item needs a free slot of the
-/// queue's [`max_active`](crate::WorkQueueBuilder::max_active), and is counted and traced. It has the
+/// A closure that another worker takes becomes an item of the same queue. The new item needs a free slot of the queue's
+/// [`max_active`](crate::WorkQueueBuilder::max_active), and is counted and traced. It has the
 /// [token](crate::cancel_token()) and the carried values of the calling item, but not that item's thread-local values.
 /// If the first closure ends before the new item, the calling item waits under a [blocking guard](crate::blocking()),
-/// and keeps its slot. Meanwhile, the waiting thread runs only closures that the awaited closure has itself passed to
+/// and keeps its slot. While it waits, its thread runs only closures that the awaited closure has itself passed to
 /// `join`. So an item may hold a lock during the call, as long as the closures do not need that lock.
 ///
 /// In the following cases, `join` only calls one closure after the other:
 ///
-/// * outside of items. To enter a queue with borrowed values, use a [scope](crate::WorkQueue::scope).
+/// * outside of items. To submit a closure with borrowed values to a queue, use a [scope](crate::WorkQueue::scope).
 /// * in items of per-CPU queues, of bh queues, of ordered queues, and of [unbound](crate::WorkQueue::unbound) queues,
 ///   and in items that a rescuer or their issuer runs.
 /// * while the item is inside a guard, while its queue has no free slot, and while its queue is frozen, drained or shut

@@ -11,7 +11,7 @@ use crate::error::join::JoinError;
 
 /// A handle that stops its item when the handle is dropped: see [`JoinHandle::stop_on_drop`].
 ///
-/// The value is a future with the output of the [`JoinHandle`], and derefs to this handle. So the value also has
+/// This value is a future with the output of the [`JoinHandle`], and derefs to that handle. So this value also has
 /// methods such as [`is_finished`](JoinHandle::is_finished) and [`stop`](JoinHandle::stop).
 ///
 /// # Examples
@@ -114,8 +114,8 @@ impl<T> Deref for StopOnDrop<T> {
     }
 }
 
-/// The output is that of the [`JoinHandle`]. If the future is dropped before it has returned the output, the item is
-/// stopped.
+/// The future has the output of the [`JoinHandle`]. If the future is dropped before it has returned the output, the
+/// item is stopped.
 ///
 /// # Panics
 ///

@@ -62,8 +62,8 @@ pub trait ExecutorExt: Sealed {
     #[must_use]
     fn events_long(&self) -> &WorkQueue;
 
-    /// Returns the unbound queue, whose items start as soon as possible. For each CPU, up to 512 of the items that were
-    /// queued on that CPU can be active.
+    /// Returns the unbound queue, whose items start as soon as possible. Of the items that were queued on one CPU, at
+    /// most 512 are active at the same time.
     #[doc(alias = "system_dfl_wq")]
     #[doc(alias = "system_unbound_wq")]
     #[must_use]
@@ -96,13 +96,13 @@ pub trait ExecutorExt: Sealed {
     fn events_bh_highpri(&self) -> &WorkQueue;
 
     /// Freezes the queues that were built as [`freezable`](super::WorkQueueBuilderExt::freezable), so that no more of
-    /// their items start. Active items go on, and [`freeze_busy`](Self::freeze_busy) tells whether there are any.
-    /// Queues still accept items, which wait in order until the executor [thaws](Self::thaw). A flush waits for these
-    /// items, too. If a freezable queue is built on a frozen executor, the queue is frozen from the start.
+    /// their items start. Active items continue, and [`freeze_busy`](Self::freeze_busy) tells whether there are any.
+    /// Frozen queues still accept items, which wait in order until the executor [thaws](Self::thaw). A flush waits for
+    /// these items, too. If a freezable queue is built on a frozen executor, the queue is frozen from the start.
     ///
-    /// Freeze the executor while nothing must change, for example during a snapshot of the process or a switch of its
-    /// storage. The call does nothing if the executor is frozen already. When the last clone of the executor is
-    /// dropped, the executor thaws by itself.
+    /// Freeze the executor while its items must change nothing, for example during a snapshot of the process or a
+    /// switch of its storage. The call does nothing if the executor is frozen already. When the last clone of the
+    /// executor is dropped, the executor thaws by itself.
     ///
     /// # Examples
     ///
@@ -155,9 +155,9 @@ pub trait ExecutorExt: Sealed {
 
     /// Runs `f` on the given CPU, and waits for the end of `f` under a blocking guard. Returns the result of `f`.
     ///
-    /// `f` runs as an item of the CPU's normal pool, after the items that wait there. `f` may block on anything,
-    /// including another such call on the same CPU. If the executor does not use the given CPU, another CPU runs `f`,
-    /// as with [`Submission::on_cpu`](crate::Submission::on_cpu).
+    /// `f` runs as an item of the CPU's normal pool, after the items that already wait in this pool. `f` may block on
+    /// anything, including another such call on the same CPU. If the executor does not use the given CPU, another CPU
+    /// runs `f`, as with [`Submission::on_cpu`](crate::Submission::on_cpu).
     ///
     /// # Examples
     ///
@@ -175,8 +175,8 @@ pub trait ExecutorExt: Sealed {
     ///
     /// # Errors
     ///
-    /// Returns [`RunError::Refused`] if the topology has no such CPU, or if the executor is shut down. Then `f`
-    /// has not begun. Returns [`RunError::Failed`] if `f` panicked, or if a shutdown dropped it.
+    /// Returns [`RunError::Refused`] if the topology has no such CPU, or if the executor is shut down. In these cases,
+    /// `f` has not begun. Returns [`RunError::Failed`] if `f` panicked, or if a shutdown dropped `f` without a run.
     #[doc(alias = "work_on_cpu")]
     fn run_on_cpu<F, T>(&self, cpu: usize, f: F) -> Result<T, RunError>
     where
@@ -201,8 +201,8 @@ pub trait ExecutorExt: Sealed {
     ///
     /// # Errors
     ///
-    /// Returns the errors of [`run_on_cpu`](Self::run_on_cpu). Returns [`RunError::TimedOut`] if `f` has not ended
-    /// in time. In that case, `f` still begins or goes on.
+    /// Returns the errors of [`run_on_cpu`](Self::run_on_cpu). Returns [`RunError::TimedOut`] if `f` has not ended in
+    /// time. In that case, `f` is not cancelled: it continues, or begins later.
     fn run_on_cpu_timeout<F, T>(&self, cpu: usize, timeout: Duration, f: F) -> Result<T, RunError>
     where
         F: FnOnce() -> T + Send + 'static,
@@ -241,8 +241,8 @@ pub trait ExecutorExt: Sealed {
     where
         F: Fn(usize) + Send + Sync + 'static;
 
-    /// Does the same as [`run_on_each_cpu`](Self::run_on_each_cpu), but waits for `timeout` at most, for all
-    /// CPUs together.
+    /// Does the same as [`run_on_each_cpu`](Self::run_on_each_cpu), but waits for `timeout` at most. This limit applies
+    /// to all CPUs together.
     ///
     /// # Examples
     ///
@@ -258,8 +258,8 @@ pub trait ExecutorExt: Sealed {
     ///
     /// # Errors
     ///
-    /// Returns the errors of [`run_on_each_cpu`](Self::run_on_each_cpu). Returns [`RunError::TimedOut`]
-    /// if not all runs have ended in time. In that case, the remaining runs still begin or go on.
+    /// Returns the errors of [`run_on_each_cpu`](Self::run_on_each_cpu). Returns [`RunError::TimedOut`] if not all runs
+    /// have ended in time. In that case, the remaining runs are not cancelled: they continue, or begin later.
     fn run_on_each_cpu_timeout<F>(&self, timeout: Duration, f: F) -> Result<(), RunError>
     where
         F: Fn(usize) + Send + Sync + 'static;

@@ -1,6 +1,6 @@
 //! The interface that only ports of kernel code need: the nine system queues, bh queues, freezing, power-efficient
-//! queues, and calls on chosen CPUs. Everything has the kernel's semantics, and mostly its names. A page of the
-//! [guide](crate::guide::from_kernel) lists the kernel's names, and the departures from the kernel.
+//! queues, and calls on chosen CPUs. All of it has the kernel's semantics, and most of it has the kernel's names. A
+//! page of the [guide](crate::guide::from_kernel) lists the kernel's names, and the differences from the kernel.
 //!
 //! ```
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -40,9 +40,9 @@
 //! | [`events_highpri()`] | on the issuer's CPU, with high priority |
 //! | [`events_long()`] | on the issuer's CPU, and may take a long time |
 //! | [`events_unbound()`] | near the issuer, as soon as possible |
-//! | [`events_freezable()`] | as those of `events`, unless frozen |
+//! | [`events_freezable()`] | as those of `events`, but not while frozen |
 //! | [`events_power_efficient()`] | as those of `events`; unbound if the executor is power efficient |
-//! | [`events_freezable_power_efficient()`] | as those of `events_power_efficient`, unless frozen |
+//! | [`events_freezable_power_efficient()`] | as those of `events_power_efficient`, but not while frozen |
 //! | [`events_bh()`], [`events_bh_highpri()`] | on the issuer's CPU, one after the other, and must not block |
 
 mod builders;
@@ -67,17 +67,17 @@ mod sealed {
 }
 
 /// Returns a builder for a queue of short items that must not block and that should run soon, like the kernel's bottom
-/// halves. Each CPU has one thread for such items, and one for such items of high priority. CPU 0, for example, has
-/// `cmwq/bh0` and `cmwq/bh0H`. All bh queues share these threads. Such a thread runs one item after the other, in the
-/// order in which the items were queued on that CPU, regardless of what else runs on the CPU.
+/// halves. Each CPU has one thread for such items, and another thread for such items of high priority. CPU 0, for
+/// example, has `cmwq/bh0` and `cmwq/bh0H`. All bh queues share these threads. Such a thread runs one item after the
+/// other, in the order in which the items were queued on that CPU, regardless of what else runs on the CPU.
 ///
-/// There is no concurrency management. While an item blocks, no other item takes its place, and all other items of
-/// its thread wait. So a blocking guard has no effect here, and neither have the guards of joins and flushes. Debug
-/// builds report the use of a guard through `log`, once for each type of items. Use another kind of queue for work
-/// that has to block.
+/// There is no concurrency management. While an item blocks, no other item takes its place, and all other items of its
+/// thread wait. So in a bh item, a blocking guard has no effect, and neither have the guards of joins and flushes.
+/// Debug builds report the use of a guard through `log`, once for each type of items. Use another kind of queue for
+/// work that has to block.
 ///
-/// The thread runs items in batches. The items that arrive during a batch form the next batch. After 2 ms, or after
-/// the first batch and ten further batches, the thread yields its CPU to other threads once. Then it goes on.
+/// The thread runs items in batches. The items that arrive during a batch form the next batch. After 2 ms, or after the
+/// first batch and ten further batches, the thread yields its CPU to other threads once. Then it takes the next batch.
 ///
 /// # Examples
 ///

@@ -258,8 +258,8 @@ fn limits(f: &mut fmt::Formatter<'_>, queues: &[QueueSnapshot]) -> fmt::Result {
     Ok(())
 }
 
-/// Returns the counts on one CPU, such as `[3]=256/256+7`, where 7 items wait for a slot. Returns `None` if both counts
-/// are zero, or if the queue is limited as a whole.
+/// Returns the counts of one CPU's active and waiting items, such as `[3]=256/256+7`, where 7 items wait for a slot.
+/// Returns `None` if both counts are zero, or if the queue is limited as a whole.
 fn on_cpu(shard: &ShardSnapshot, max: &str) -> Option<String> {
     let (active, inactive) = (shard.active?, shard.inactive?);
     let waiting = if inactive > 0 { format!("+{inactive}") } else { String::new() };

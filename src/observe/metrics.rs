@@ -1,8 +1,8 @@
 //! Passes the counters and gauges of an executor's queues and pools to the crate `metrics`.
 //!
-//! This module counts nothing itself. Each call reads the counts that the executor keeps anyway. Several queues can
-//! share a name, and each of them can end, but the series of a name must not shrink. So for each name, the module adds
-//! up the increments since the last call.
+//! This module counts nothing itself. Each call reads the counts that the executor keeps anyway. Each name of a queue
+//! has one series for each counter, and a series must not shrink. But several queues can share a name, and each of them
+//! can end. So for each name, the module adds up the increments of all its queues since the last call.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Weak};
@@ -16,7 +16,7 @@ use crate::policy::histogram::{Histogram, Latency};
 
 use super::snapshot::{PoolSnapshot, QueueSnapshot, Snapshot};
 
-/// One call records at most about this many values for one histogram. A recorder keeps each value for a while.
+/// One call records at most about this many values for one histogram, because a recorder keeps each value for a while.
 const MOST_VALUES: u64 = 10_000;
 
 /// A metric, and the function that reads its value `V` from a `T`.
@@ -108,7 +108,8 @@ const POOL_GAUGES: [Metric<PoolSnapshot, f64>; 5] = [
     },
 ];
 
-/// The backlog of all queues. Executors without the limit in question do not count these items or bytes.
+/// The gauges of the backlog of all queues. An executor counts pending items only if it limits them, and pending bytes
+/// only if it limits these.
 const BACKLOG_GAUGES: [Metric<Snapshot, Option<f64>>; 4] = [
     backlog("cmwq_pending_items", "Pending items of all queues, and permits", |all| {
         all.pending.map(|items| items as f64)
@@ -266,8 +267,8 @@ impl Publisher {
         self.queues = names;
     }
 
-    /// Returns the gauges of queues by name, and the new durations of the queues. Stores the present counts of the
-    /// queues already here, because the recorder may panic later.
+    /// Returns the gauges of queues by name, and the new durations of the queues. Also stores the present counts of the
+    /// queues. It does so before the counts are recorded, because the recorder may panic.
     fn account<'q>(&mut self, queues: &'q [QueueSnapshot]) -> (Levels<'q>, Vec<Durations<'q>>) {
         let mut before = std::mem::take(&mut self.seen);
         let (mut levels, mut latencies) = (Levels::new(), Vec::new());

@@ -1,16 +1,20 @@
 //! Snapshots of an executor: dumps, busy reports and the monitor.
 //!
-//! | | made by | its text |
+//! | | made by | has the text of the kernel's |
 //! |---|---|---|
-//! | [`Snapshot`] | [`Executor::dump`](crate::Executor::dump) | the kernel's `wq_dump`: scopes and pods, pools, which queue leads to which pools, rescuers, limits |
-//! | [`BusyReport`] | [`Snapshot::busy`] | the kernel's `show_all_workqueues`: items that run, with their age and description |
-//! | [`MonitorReport`] | [`Monitor::sample`], of [`Executor::monitor`](crate::Executor::monitor) | the kernel's `wq_monitor`: a row of counters for each queue |
+//! | [`Snapshot`] | [`Executor::dump`](crate::Executor::dump) | `wq_dump` |
+//! | [`BusyReport`] | [`Snapshot::busy`] | `show_all_workqueues` |
+//! | [`MonitorReport`] | [`Monitor::sample`], of [`Executor::monitor`](crate::Executor::monitor) | `wq_monitor` |
 //!
-//! All of them are plain values. Making them stops no thread. A snapshot reads pools and queues one after the other,
-//! and holds the lock of each one only briefly.
+//! The text of a snapshot shows scopes and pods, pools, the pools to which each queue leads, rescuers, and limits. The
+//! text of a busy report shows the items that run, with their age and description. The text of a monitor report is a
+//! row of counters for each queue.
+//!
+//! All three are plain values, and no thread is stopped to make them. The thread that takes a snapshot reads pools and
+//! queues one after the other, and holds each lock only briefly.
 //!
 //! CPU sets are written as lists (`0-3,8`), whereas the kernel's tools write hexadecimal masks. Tables cut names to
-//! their last 24 characters; all other texts contain the whole names.
+//! their last 24 characters. All other texts contain the whole names.
 //!
 //! # JSON
 //!
@@ -25,10 +29,10 @@
 //!   and `bh`. The values of a scope range from `cpu` to `system`, and the values of a worker's state from `idle` to
 //!   `exiting`. Detection is `off`, `sampling` or `switches`.
 //! * A [`Histogram`] is `{"total_ns": …, "max_ns": …, "buckets": [[from, to, count], …]}`. A bucket counts the
-//!   durations of at least `from` and less than `to` nanoseconds. Empty buckets are left out; the shortest durations
+//!   durations of at least `from` and less than `to` nanoseconds. Empty buckets are left out. The shortest durations
 //!   come first.
 //! * Counts are integers. The CPU quota is the only number with a fraction.
-//! * A value that does not exist is `null`; its key is still present.
+//! * A value that does not exist is `null`. Its key is still present.
 //!
 //! ```json
 //! {

@@ -58,8 +58,10 @@ type Shows = dyn Fn(&str) -> bool + Send + Sync;
 /// | infl | runs that have not ended |
 /// | CPUtime | seconds of CPU time |
 /// | CPUhog | runs that kept the CPU for too long; only for per-CPU and bh queues |
-/// | CMW/RPR | for plain unbound and ordered queues, workers that were moved back to their pod; for other queues, workers that were woken because an item blocked |
+/// | CMW/RPR | workers that were woken because an item blocked; for some queues, a different count (see below) |
 /// | mayday, rescued | calls for the rescuer, and items that the rescuer took; only for queues that have a rescuer |
+///
+/// For plain unbound and ordered queues, the column CMW/RPR counts the workers that were moved back to their pod.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]

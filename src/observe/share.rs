@@ -1,4 +1,4 @@
-//! The weights of queues, and what the queues have used in their turns.
+//! The weights of queues, and the turns and the CPU time that these queues have used.
 
 use std::fmt;
 use std::time::Duration;
@@ -8,22 +8,23 @@ use crate::protocol::turns::FairShare;
 use super::snapshot::QueueSnapshot;
 use super::text::{For, NAME, Name, heading};
 
-/// The weight of a queue, and what the queue has used in its turns. Turns are counted only while queues with
-/// [weights](crate::WorkQueueBuilder::weight) compete, so the numbers show how these queues have shared the CPUs.
+/// The weight of a queue, and the turns and the CPU time that the queue has used. In each *turn* of the queue, a worker
+/// takes one of its items. Turns are counted only while queues with [weights](crate::WorkQueueBuilder::weight) compete,
+/// so the numbers show how these queues have shared the CPUs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct ShareSnapshot {
     /// The weight of the queue.
     pub weight: u32,
-    /// The number of items that wait for their turn. They have a slot, so they are among the
+    /// The number of items that wait for their turn. These items have a slot, so they are among the
     /// [active](QueueSnapshot::active) items.
     pub waiting: usize,
     /// The number of items that have begun in a turn of the queue. While no other queue competes, most of the queue's
     /// short items are not included.
     pub turns: u64,
-    /// The CPU time that these items have used. If the queue shares its items between pods, an item that has moved to
-    /// another pod is not included. A running item is not included yet.
+    /// The CPU time that the items of [`turns`](Self::turns) have used. If the queue shares its items between pods, an
+    /// item that has moved to another pod is not included. A running item is not included yet.
     #[cfg_attr(feature = "serde", serde(rename = "cpu_time_ns", with = "crate::policy::nanos"))]
     pub cpu_time: Duration,
 }

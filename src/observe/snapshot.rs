@@ -16,8 +16,8 @@ use super::share::ShareSnapshot;
 ///
 /// [`Executor::dump`](crate::Executor::dump) takes a snapshot. The calling thread reads pools and queues one after the
 /// other, holds each lock only briefly, and stops no thread. So each pool and each queue is consistent in itself, but
-/// they were read at different times. The snapshot's `Display` has the format of the kernel's `wq_dump`;
-/// [`busy`](Self::busy) reports the items that run.
+/// different pools and queues were read at different times. The snapshot's `Display` has the format of the kernel's
+/// `wq_dump`; [`busy`](Self::busy) reports the items that run.
 ///
 /// # Examples
 ///
@@ -64,16 +64,16 @@ pub struct Snapshot {
     /// [`ExecutorBuilder::max_pending`](crate::ExecutorBuilder::max_pending). `None` if there is no limit.
     #[cfg_attr(feature = "serde", serde(default))]
     pub max_pending: Option<usize>,
-    /// The number of pending items of all queues, plus the number of permits. `None` if there is no limit. In that
-    /// case, the executor does not count these items.
+    /// The number of pending items of all queues, plus the number of permits. `None` if there is no limit, because the
+    /// executor counts these items only for the limit.
     #[cfg_attr(feature = "serde", serde(default))]
     pub pending: Option<usize>,
     /// The maximum number of bytes of the pending items of all queues:
     /// [`ExecutorBuilder::max_pending_bytes`](crate::ExecutorBuilder::max_pending_bytes). `None` if there is no limit.
     #[cfg_attr(feature = "serde", serde(default))]
     pub max_pending_bytes: Option<u64>,
-    /// The number of bytes of the pending items of all queues. `None` if there is no limit. In that case, the executor
-    /// does not count these bytes.
+    /// The number of bytes of the pending items of all queues. `None` if there is no limit, because the executor counts
+    /// these bytes only for the limit.
     #[cfg_attr(feature = "serde", serde(default))]
     pub pending_bytes: Option<u64>,
     /// Whether the crate binds no threads to CPUs and sets no nice levels on this system. If so, the system chooses the
@@ -82,8 +82,8 @@ pub struct Snapshot {
     pub portable: bool,
     /// Whether some workers do not have their requested nice level, because the process lacks the privilege. Such
     /// workers have the level of the manager, which made them. The manager usually has the executor's normal level. If
-    /// the system denied that level as well, the manager has the level of the thread that started it. This is usually
-    /// the thread that made the executor. If that thread could not start the manager, another thread started it later.
+    /// the system denied that level as well, the manager has the level of the thread that started it. The thread that
+    /// made the executor usually starts the manager. If it cannot do so, another thread starts the manager later.
     pub nice_denied: bool,
     /// Whether workers could not be bound to their CPUs.
     pub affinity_denied: bool,
@@ -99,9 +99,10 @@ pub struct Snapshot {
     pub cpu_quota: Option<f64>,
     /// The method in force for detecting blocks without a guard; never [`Detection::Auto`].
     pub detection: Detection,
-    /// The reason why `detection` is not the method that the builder [requested](crate::ExecutorBuilder::detection)
-    /// or, if the builder requested [`Detection::Auto`], not the best method. Or the reason why the method does not
-    /// work as well as it should. Only the first such reason is kept.
+    /// The first reason why detection is worse than it should be. Later reasons are not kept. One kind of reason is
+    /// that `detection` is not the method that the builder [requested](crate::ExecutorBuilder::detection). If the
+    /// builder requested [`Detection::Auto`], the reason may be that `detection` is not the best method. A third kind
+    /// is that the method does not work as well as it should.
     pub detection_fallback: Option<String>,
     /// The number of pool stalls that the [watchdog](crate::ExecutorBuilder::watchdog_threshold) has reported.
     pub stalls: u64,
@@ -258,7 +259,7 @@ pub enum WorkerState {
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct RunningItem {
-    /// The name of the queue whose slot the item holds. `None` if that queue has ended meanwhile.
+    /// The name of the queue whose slot the item holds. `None` if that queue has ended.
     pub queue: Option<String>,
     /// The [number](QueueSnapshot::number) of that queue.
     pub queue_number: Option<u64>,
@@ -309,7 +310,7 @@ pub struct QueueSnapshot {
     pub limited_as_a_whole: bool,
     /// The number of items that may wait before the queue refuses submissions. `None` if no limit was set.
     pub max_pending: Option<usize>,
-    /// The queue's weight, and what the queue has used in its turns. `None` if the queue has no weight.
+    /// The queue's weight, and the turns and the CPU time that the queue has used. `None` if the queue has no weight.
     #[cfg_attr(feature = "serde", serde(default))]
     pub share: Option<ShareSnapshot>,
     /// The attributes in effect; `None` for per-CPU and bh queues, which have none.
@@ -333,9 +334,9 @@ pub struct QueueSnapshot {
     /// The queue's rescuer, if it has one.
     #[doc(alias = "WQ_MEM_RECLAIM")]
     pub rescuer: Option<RescuerSnapshot>,
-    /// The [`id`](PoolSnapshot::id) of the pool for items that belong to none of the queue's pods. If each item belongs
-    /// to a pod and there is only one pod, this is the pool of that pod. `None` if the queue is not an unbound queue,
-    /// or has not needed such a pool.
+    /// The [`id`](PoolSnapshot::id) of the pool for items that belong to none of the queue's pods. If the queue has
+    /// only one pod and each item belongs to it, this is the pool of that pod. `None` if the queue is not an unbound
+    /// queue, or has not needed such a pool.
     #[doc(alias = "dfl_pwq")]
     pub default_pool: Option<usize>,
 }

@@ -130,7 +130,8 @@ struct Pools {
     pools: BTreeMap<PoolKey, (Arc<Pool>, Uses)>,
 }
 
-/// A key that sorts pools in the order in which the kernel numbers them: pools of CPUs, bh contexts, pools of pods.
+/// A key that sorts pools in the order in which the kernel numbers them: first the pools of CPUs, then the bh contexts,
+/// and last the pools of pods.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum PoolKey {
     PerCpu { slot: usize, high: bool },

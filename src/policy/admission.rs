@@ -1,9 +1,9 @@
 //! The slots of a limiter: at most `max` items of a queue are active, and the others wait in order.
 //!
 //! An item is *active* from the moment it gets a slot until it is done. An active item is on a pool's worklist, or it
-//! runs. An item that must wait for a slot is first *coming*: it is counted, but not counted as listed yet. Then it is
-//! *listed*. One word counts the active, the coming and the listed items. So a thread admits an item, hands over a
-//! slot or frees a slot in one atomic step. A flush learns in one step how many items are in flight.
+//! runs. An item that must wait for a slot is first *coming* and then *listed*. While it is coming, the word counts it
+//! as on its way to the list. One word counts the active, the coming and the listed items. So a thread admits an item,
+//! hands over a slot or frees a slot in one atomic step. A flush learns in one step how many items are in flight.
 //!
 //! The issuer counts an item before it puts the item on the list. So a flush that begins between these two steps finds
 //! the item. A slot is handed over only while an item counts as listed, so the list then holds an item that can take
@@ -11,20 +11,20 @@
 //! slot.
 //!
 //! The word counts items but does not identify them. A slot that is handed over goes to the first item on the list,
-//! even if that item's issuer has not counted the item as listed yet. In that case, another item, which remains on the
-//! list, counts as coming. So a new item must wait behind coming items as well as behind listed items.
+//! even if that item's issuer has not counted the item as listed yet. After such a handover, another item remains on
+//! the list and counts as coming. So a new item must wait behind coming items as well as behind listed items.
 //!
-//! The limit can change at any time. After it is lowered, all active items still finish. After it is raised, the
-//! thread that raised it starts listed items one by one ([`Admission::start_listed`]). Until this is done, slots can be
-//! free while items are listed, and new items wait behind the listed items.
+//! The limit can change at any time. After it is lowered, all active items still finish. After it is raised, the thread
+//! that raised it starts listed items one by one ([`Admission::start_listed`]). Until that thread has finished, slots
+//! can be free while items are listed. New items then wait behind the listed items.
 //!
 //! The *intake* of a limiter says which items are admitted. The intake is shut when the queue ends. The intake is part
 //! of the word. So once the intake has changed, every admission follows the new intake.
 //!
-//! While a flush waits for the items in flight that it has counted, the limiter is *flushing*. Meanwhile, an issuer
-//! takes a ticket for a new item before it counts the item. The step that lists an item, or takes it out of the
-//! limiter, also tells the thread whether the limiter is flushing. If the limiter is flushing, the flush may have
-//! counted the item. See [`policy::flush`](super::flush).
+//! While a flush waits for the items in flight that it has counted, the limiter is *flushing*. While the limiter is
+//! flushing, an issuer takes a ticket for a new item before it counts the item. The step that lists an item, or takes
+//! it out of the limiter, also tells the thread whether the limiter is flushing. If the limiter is flushing, the flush
+//! may have counted the item. See [`policy::flush`](super::flush).
 
 #![forbid(unsafe_code)]
 
@@ -60,13 +60,13 @@ const CLOSED: u64 = 1 << 22;
 const COMING: u32 = 23;
 const COMING_MASK: u64 = (1 << 11) - 1;
 /// In the word, this bit and the intake lie between the count of coming items and the count of listed items. So a
-/// single comparison shows whether a coming or listed item, a flush or the intake holds a new item back.
+/// single comparison shows whether anything holds a new item back: a coming or listed item, a flush, or the intake.
 const FLUSHING: u64 = 1 << 34;
 const INTAKE: u32 = 35;
 const INTAKE_MASK: u64 = (1 << 2) - 1;
 const LISTED: u32 = 37;
 const LISTED_MASK: u64 = (1 << 27) - 1;
-/// A limiter with so many listed items is full. The word can count more items, so an issuer that does not know yet
+/// A limiter with this many listed items is full. The word can count more items, so an issuer that does not know yet
 /// that the limiter is full still finds room.
 const LISTED_LIMIT: u64 = 100_000_000;
 
@@ -98,8 +98,9 @@ pub(crate) enum Admit {
     /// The limiter is flushing: take a ticket, and repeat the call through [`Admission::beside_flush`]. The word
     /// is unchanged.
     Flushing,
-    /// The item is not admitted, and the word is unchanged. From [`Admission::admit_unless_full`]: the limiter is
-    /// [full](Admission::is_full). From other transitions: the word cannot count another waiting or coming item.
+    /// The item is not admitted, and the word is unchanged. If the answer comes from [`Admission::admit_unless_full`],
+    /// the limiter is [full](Admission::is_full). If it comes from `admit_here`, no slot is free. If it comes from
+    /// another transition, the word cannot count another waiting or coming item.
     Full,
     /// The intake does not admit the item. The word is unchanged.
     Refused,
@@ -171,7 +172,8 @@ impl Admission {
         self.0 & CLOSED != 0
     }
 
-    /// Returns whether a flush is under way. The flush waits for the items that were in flight when it set the bit.
+    /// Returns whether a flush is under way. The flush waits for the items that were in flight when it set the flushing
+    /// bit.
     pub(crate) const fn is_flushing(self) -> bool {
         self.0 & FLUSHING != 0
     }
@@ -236,7 +238,7 @@ impl Admission {
         if self.is_full() { (self, Admit::Full) } else { self.admit() }
     }
 
-    /// Admits an item that the intake `by` lets in, and that its issuer counts. The item is refused only if the
+    /// Admits an item for which the intake `by` holds, and which its issuer counts. The item is refused only if the
     /// limiter's own intake is shut or is stricter than `by`.
     pub(crate) fn admit_counted(self, by: Intake) -> (Self, Admit) {
         match self.intake() {
@@ -311,8 +313,9 @@ impl Admission {
     }
 
     /// Counts a coming item as listed after the issuer has put it on the list. On `Handed`, a slot is free, and the
-    /// caller gives the slot to the list's first item. The answer is also `Handed` if the intake was shut meanwhile. In
-    /// that case, the thread that empties the list may have finished already, so the caller must take the item.
+    /// caller gives the slot to the list's first item. The answer is also `Handed` if the intake was shut in the
+    /// meantime. In that case, the thread that empties the list may have finished already, so the caller must take the
+    /// first item off the list.
     pub(crate) const fn list(self) -> (Self, Slot) {
         let arrived = self.minus(COMING);
         if arrived.active() < arrived.max() || self.is_shut() && arrived.active() < COUNT_MASK {
@@ -335,9 +338,9 @@ impl Admission {
     }
 
     /// Completes an active item. Hands its slot to the first item on the list, or frees the slot. While the intake is
-    /// shut, [`recall`](Self::recall) empties the list, so the slot is usually freed. If more items are active than
-    /// any limit allows, `recall` may have left items on the list. Then the first of them gets the slot. This item is
-    /// given up, like most of the active items.
+    /// shut, [`recall`](Self::recall) empties the list, so the slot is usually freed. But if more items are active than
+    /// any limit allows, `recall` may have left items on the list. The slot then goes to the first of these items. This
+    /// item is given up (completed without a run), as are most of the active items.
     pub(crate) const fn complete(self) -> (Self, Slot) {
         if self.listed() > 0 && self.has_no_limit() {
             return self.minus(LISTED).freed();

@@ -1,12 +1,13 @@
-//! Decides, by the false alarms of the rings of switch records, whether the manager heeds these rings.
+//! Decides whether the manager heeds the rings of switch records, by the number of their false alarms. (The system
+//! writes a record into a worker's *ring* when the worker's thread gives its CPU away.)
 //!
 //! In a *false alarm*, a ring wakes the manager although the ring's worker does not sleep: another thread has only
-//! taken the worker's CPU. Rings that give many false alarms cost more than checks without rings would cost. The
-//! manager then ignores the rings for some checks.
+//! taken the worker's CPU. If the rings give many false alarms, they cost more than checks of the pools without rings
+//! would cost. In that case, the manager ignores the rings for some checks.
 //!
 //! The false alarms of all rings count together, because a check of a pool costs about the same for one ring and for
-//! many. If each ring were judged by itself, many workers that take turns with other threads could wake the manager
-//! thousands of times per second.
+//! many. If each ring were judged by itself, many workers that share their CPUs with other threads could wake the
+//! manager thousands of times per second.
 //!
 //! Opening a ring also costs several microseconds. So if the rings soon give too many false alarms again, the manager
 //! ignores them for twice as many checks as the last time, up to [`MOST_IGNORED_CHECKS`]. If a ring that is still open
@@ -29,8 +30,8 @@ const FORGOTTEN_AFTER: Duration = LONGEST;
 /// The number of checks for which the manager ignores the rings at first.
 const IGNORED_CHECKS: u16 = 16;
 
-/// The manager ignores the rings for at most this many checks at a time. One pool is checked this often in 6 s if it
-/// has siblings, and in 12 s otherwise.
+/// The manager ignores the rings for at most this many checks at a time. The checks of one pool reach this number in
+/// 6 s if the pool has siblings, and in 12 s otherwise.
 const MOST_IGNORED_CHECKS: u16 = 4096;
 
 /// The recent false alarms of all rings. This is a plain value.
@@ -38,13 +39,13 @@ const MOST_IGNORED_CHECKS: u16 = 4096;
 pub(crate) struct FalseAlarms {
     /// The number of false alarms that are not forgotten yet.
     recent: u8,
-    /// The manager forgets the next of these alarms at this time plus `FORGOTTEN_AFTER`.
+    /// The manager forgets one more of the recent false alarms when `FORGOTTEN_AFTER` has passed since this time.
     since: Time,
     /// The number of further checks for which the manager ignores the rings.
     ignored: u16,
     /// The number of checks for which the manager ignored the rings the last time.
     last_ignored: u16,
-    /// The number of checks since the manager last stopped ignoring the rings.
+    /// The number of checks since the manager began to heed the rings again.
     heeded: u16,
 }
 
@@ -72,11 +73,11 @@ impl FalseAlarms {
         // twice as many checks.
         let is_soon = self.heeded < self.last_ignored;
         let ignored = if is_soon { (2 * self.last_ignored).min(MOST_IGNORED_CHECKS) } else { IGNORED_CHECKS };
-        // If a ring gives another false alarm soon after these checks, the manager ignores the rings again.
+        // If a ring gives one more false alarm soon after the ignored checks, the manager ignores the rings again.
         Self { recent: MOST - 1, since, ignored, last_ignored: ignored, heeded: 0 }
     }
 
-    /// Notes a check of a pool. The manager may heed or ignore the pool's rings.
+    /// Notes a check of a pool. Each check counts, whether the manager heeds the pool's rings or ignores them.
     #[must_use]
     pub(crate) const fn checked(self) -> Self {
         match self.ignored {
@@ -86,12 +87,13 @@ impl FalseAlarms {
     }
 }
 
-/// Whether the next sleep of a worker that is at work wakes the manager.
+/// Whether the manager is woken when a worker that is at work goes to sleep.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Hearing {
     /// The worker's ring has room for the record of the next sleep, which wakes the manager.
     Wakes,
-    /// The ring was opened only after the check, or will be opened at the next check. So the worker may sleep already.
+    /// The worker's ring was opened only after the check, or will be opened at the next check. So the worker may have
+    /// fallen asleep before the ring was open.
     New,
     /// All rings are in use, so only a check finds out whether the worker sleeps.
     NoRoom,
@@ -102,8 +104,8 @@ pub(crate) enum Hearing {
 }
 
 impl Hearing {
-    /// Returns the time within which the manager must check the worker's pool again. Returns `None` if the ring
-    /// suffices. `shares` says whether the pool has siblings, which take its items.
+    /// Returns the time within which the manager must check the worker's pool again. Returns `None` if no check is
+    /// needed, because the ring wakes the manager. `shares` says whether the pool has siblings, which take its items.
     pub(crate) const fn check_within(self, shares: bool) -> Option<Duration> {
         match self {
             Self::Wakes => None,
@@ -166,7 +168,7 @@ mod tests {
         assert!(!alarms.one_more(now + 20 * LONGEST).is_ignored(), "the former alarms are forgotten");
     }
 
-    /// Lets the manager ignore the rings, and returns for how many checks it does.
+    /// Gives false alarms until the manager ignores the rings. Returns the number of checks for which it ignores them.
     fn ignored_for(alarms: &mut FalseAlarms, now: Time) -> u32 {
         while !alarms.is_ignored() {
             *alarms = alarms.one_more(now);

@@ -1,12 +1,12 @@
-//! The attributes of an unbound queue, which determine where its items run. The user sets some of them, and pools are
-//! made from all of them.
+//! The attributes of an unbound queue, which determine where its items run. The user sets some of the attributes, and
+//! the executor's defaults stand in for the rest. All attributes together determine the queue's pools.
 
 #![forbid(unsafe_code)]
 
 use super::cpu_set::CpuSet;
 use super::pods::AffinityScope;
 
-/// Where the items of an unbound queue run, and how urgently.
+/// The settings that say where the items of an unbound queue run, and how urgently.
 ///
 /// A queue is [built](crate::WorkQueueBuilder::attrs) with attributes. The attributes can be
 /// [replaced](crate::WorkQueue::apply_attrs) at any time.
@@ -24,7 +24,8 @@ use super::pods::AffinityScope;
 /// # Ok(())
 /// # }
 /// ```
-/// With the feature `serde`, attributes can be part of a configuration. An attribute that is missing there is not set.
+/// With the feature `serde`, attributes can be part of a configuration. An attribute that is missing in the
+/// configuration is not set.
 ///
 /// ```
 /// # #[cfg(feature = "serde")]
@@ -76,7 +77,7 @@ impl Attrs {
         self
     }
 
-    /// Sets how near to their issuer items run.
+    /// Sets how near to their issuer the items run.
     #[doc(alias = "affn_scope")]
     pub fn scope(mut self, scope: AffinityScope) -> Self {
         self.scope = scope;
@@ -86,8 +87,8 @@ impl Attrs {
     /// Keeps items in the pod of their issuer, even if CPUs of other pods are idle. The default is false.
     ///
     /// If a pod loses all of its CPUs, the executor's remaining CPUs serve the pod. When the process loses a CPU, the
-    /// system may move workers out of their pod. The items of these workers can then run elsewhere for up to 400 ms,
-    /// until the executor notices the move.
+    /// system may move workers out of their pod. The items of these workers can then run outside of the pod for up to
+    /// 400 ms, until the executor notices the move.
     #[doc(alias = "affinity_strict")]
     pub fn strict(mut self, yes: bool) -> Self {
         self.strict = yes;
@@ -205,7 +206,7 @@ pub(crate) enum Moves {
 }
 
 impl PoolAttrs {
-    /// Returns what moves between the pods of a class with this many pods.
+    /// Returns whether items or threads move between the pods of a class with this many pods.
     pub(crate) fn moves(&self, pods: usize) -> Moves {
         match (self.strict || pods < 2, self.managed) {
             (true, _) => Moves::Nothing,
@@ -227,7 +228,7 @@ pub struct EffectiveAttrs {
     pub nice: i32,
     /// The CPUs that items may run on.
     pub cpus: CpuSet,
-    /// The scope, which determines how near to their issuer items run. This is never [`AffinityScope::Default`].
+    /// The scope, which determines how near to their issuer the items run. This is never [`AffinityScope::Default`].
     pub scope: AffinityScope,
     /// Whether items stay in the pod of their issuer, even if CPUs of other pods are idle.
     pub strict: bool,

@@ -4,14 +4,14 @@
 //!
 //! A queue may have up to [`SHARE`] times as many pending items as there is free room in the executor. So queues with
 //! long backlogs never use up the room: a lone queue fills eight ninths of it, and two queues fill eight seventeenths
-//! each. If further queues need room, the executor refuses the queues with the longest backlogs first, until some
-//! items of these queues begin. (Network switches divide their memory among ports by this rule, which is called
-//! *dynamic thresholds*.)
+//! each. If further queues need room, the executor first refuses new items of the queues with the longest backlogs,
+//! until some items of these queues begin. (Network switches divide their memory among ports by this rule, which is
+//! called *dynamic thresholds*.)
 //!
 //! The rule is the same for items and for bytes. A queue without pending items may always have one, of any size.
-//! Otherwise the queue would depend on the items of other queues, and those items may wait for an item of this queue.
-//! So the executor may have as many items beyond the bound as it has queues. During its delay, a delayed item counts
-//! with its bytes, but not as an item.
+//! Without this exception, the queue would have to wait for the items of other queues, and those items may wait for an
+//! item of this queue. So the executor may have as many items beyond the bound as it has queues. While a delayed item
+//! waits for its time, its bytes count, but it does not count as an item.
 
 #![forbid(unsafe_code)]
 
@@ -23,8 +23,8 @@ const SHARE: u64 = 8;
 #[inline]
 pub(crate) const fn most(bound: u64, pending: u64, own: u64) -> u64 {
     let free = bound.saturating_sub(pending);
-    // Each further item also takes up free room. `more` is the number of further items if they come one by one. Each
-    // item comes only while the queue has less than its share.
+    // Each further item also takes up free room. `more` is the number of further items that the queue can take. The
+    // items come one by one, each of them only while the queue has less than its share.
     let more = (free.saturating_add(1).saturating_mul(SHARE)).saturating_sub(own) / (SHARE + 1);
     if own == 0 && more == 0 { 1 } else { own + more }
 }
@@ -37,9 +37,9 @@ pub(crate) const fn counted(bytes: u64) -> u64 {
     if bytes < MOST_BYTES { bytes } else { MOST_BYTES }
 }
 
-/// Decides whether an item with this many bytes may become pending. Its queue's pending items have `own` bytes now,
-/// and those of all queues have `pending` bytes. The executor permits `bound`. If the item may become pending, returns
-/// the bytes of all queues and the bytes of the item's queue. Both include the item.
+/// Decides whether an item with this many bytes may become pending. The pending items of the item's queue have `own`
+/// bytes now, and the pending items of all queues have `pending` bytes. The executor permits `bound`. If the item may
+/// become pending, returns the bytes of all queues and the bytes of the item's queue. Both include the item.
 pub(crate) fn with_item(bound: u64, pending: u64, own: u64, bytes: u64) -> Option<(u64, u64)> {
     let (pending_then, own_then) = (pending.checked_add(bytes)?, own.checked_add(bytes)?);
     (own == 0 || own_then <= most(bound, pending, own)).then_some((pending_then, own_then))

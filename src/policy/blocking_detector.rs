@@ -1,5 +1,5 @@
 //! Finds the workers of a watched pool that count as running but do not use a CPU, and the workers that use a CPU for
-//! too long. Keeps its observations of each worker from one check to the next.
+//! too long. The detector keeps its observations of each worker from one check to the next.
 //!
 //! A worker that counts as running keeps other workers from starting. If that worker sleeps without a guard, the other
 //! workers wait although a CPU is free. So the detector takes the sleeping worker out of the count, and puts it back
@@ -11,11 +11,12 @@
 //! finding is about the *word* of a worker, which was read before the facts. The finding is carried out only if the
 //! word is still the same.
 //!
-//! Known limits. A check makes a system call for each worker that was found asleep, because it reads the worker's
-//! clock. If many workers are asleep, not every check does so. If a worker sleeps briefly again and again, the detector
-//! keeps taking the worker out and putting it back. The pace limits how many workers are out at the same time. A worker
-//! that was found asleep may run again after the watch of its pool has ended. Such a worker is put back when the pool
-//! is next watched, or at the end of the worker's item. Until then, the pool may run one worker too many.
+//! The detector has these limits. A check makes a system call for each worker that was found asleep, because it reads
+//! the worker's clock. If many workers are asleep, not every check reads their clocks. If a worker sleeps briefly again
+//! and again, the detector keeps taking the worker out and putting it back. The pace (`pace.rs`) limits how many
+//! workers are out of the count at the same time. A worker that was found asleep may run again after the watch of its
+//! pool has ended. Such a worker is put back when the pool is next watched, or at the end of the worker's item. Until
+//! then, the pool may run one worker too many.
 
 #![forbid(unsafe_code)]
 
@@ -33,8 +34,9 @@ pub(crate) const MAY_BLOCK: Duration = Duration::from_millis(1);
 /// asleep.
 pub(crate) const STILL: Duration = Duration::from_millis(3);
 
-/// The detector reads the clocks of all sleepers again after this time, multiplied by the number of sleepers that are
-/// out. A reading takes less than a microsecond, so the readings take a small part of the manager's time.
+/// The detector waits this long, multiplied by the number of sleepers that are out of the count, before it reads the
+/// clocks of all sleepers again. A reading takes less than a microsecond, so the readings take a small part of the
+/// manager's time.
 const PER_SLEEPER: Duration = Duration::from_micros(10);
 /// The longest time until the detector reads the clocks of all sleepers again.
 const RECHECK: Duration = Duration::from_millis(2);
@@ -55,7 +57,8 @@ pub(crate) trait Facts {
 pub(crate) struct Criteria {
     /// Whether the check searches for workers that sleep without a guard.
     pub(crate) sleepers: bool,
-    /// A worker that uses this much CPU time without a sleep is a hog. `None` if the check does not search for hogs.
+    /// A worker that uses this much CPU time without a sleep is a hog. The value is `None` if the check does not search
+    /// for hogs.
     pub(crate) hogs: Option<Duration>,
     /// The number of CPUs that the pool keeps busy.
     pub(crate) cpus: usize,
@@ -75,13 +78,14 @@ pub(crate) struct Findings {
     pub(crate) found: Vec<Found>,
     /// The pool's pace after the check.
     pub(crate) pace: Pace,
-    /// The earliest time at which a further finding is possible. `None` if this check foresees no further finding.
+    /// The earliest time at which a further finding is possible. The value is `None` if this check foresees no further
+    /// finding.
     pub(crate) next: Option<Time>,
     /// Whether a worker has begun an item, joined the pool or left the pool since the last check.
     pub(crate) progress: bool,
 }
 
-/// What the detector knows of a pool: the workers as of the last check, sorted by number.
+/// The detector's knowledge of a pool: the workers that the last check saw, sorted by number.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct BlockingDetector {
     sightings: Vec<Sighting>,
@@ -97,7 +101,7 @@ struct Sighting {
     since: Time,
     /// The time of the first check after the worker began its latest item.
     began: Time,
-    /// The worker's clock in its present stretch of running or sleeping.
+    /// The readings of the worker's CPU time in its present stretch of running or sleeping.
     clock: Option<Clock>,
 }
 
@@ -106,8 +110,8 @@ struct Sighting {
 struct Clock {
     /// The CPU time at the first check of this stretch, or at the last check that showed that the thread had slept.
     base: Duration,
-    /// The number of times that the thread had slept. The check reads this number once for each value of `base`; it is
-    /// `None` until then.
+    /// The number of times that the thread had slept so far. A check reads this number once for each value of `base`.
+    /// Until then, it is `None`.
     sleeps: Option<u64>,
     /// The CPU time at the last reading.
     last: Duration,
@@ -186,8 +190,8 @@ impl Look {
         Self { findings: Findings::default(), pace, criteria, now, asleep, hogs, reads_clocks: true }
     }
 
-    /// Decides whether the check reads the clocks of all sleepers. `last` is the time at which a check last did so.
-    /// Returns the new value of this time.
+    /// Decides whether the check reads the clocks of all sleepers. `last` is the time of the last check that read them
+    /// all. Returns the new value of this time.
     fn decide_on_clocks(&mut self, last: Time) -> Time {
         let due = last + (self.asleep as u32 * PER_SLEEPER).min(RECHECK);
         self.reads_clocks = due <= self.now;
@@ -218,7 +222,7 @@ impl Look {
         let still_since = clock.filter(|_| sleeps.is_none()).map(|clock| clock.still_since);
         let sleeps = sleeps.unwrap_or(still_since.is_some_and(|since| self.now.since(since) >= STILL));
         if sleeps {
-            // Once the thread runs again, its CPU time is counted from here.
+            // Once the thread runs again, its CPU time is counted from this reading on.
             sighting.clock = clock.map(Clock::rebased);
             return self.sleeper(sighting);
         }
@@ -278,7 +282,7 @@ impl Look {
         }
         let clock = cpu_time.map(|time| Clock::read(sighting.clock, time, self.now));
         // A worker that is found asleep gets a new word, so its next sighting begins without a clock. The first reading
-        // after that does not show whether the thread has run, because there is no earlier reading.
+        // of the clock does not show whether the thread has run, because there is no earlier reading.
         let has_run = before.is_some();
         sighting.clock = clock;
         if !facts.sleeps(sighting.worker).unwrap_or(!has_run) {

@@ -2,30 +2,32 @@
 //!
 //! A woken worker arrives after some 5 to 50 µs, and the thread that wakes it pays some 2 µs. If the workers that run
 //! take the backlog in that time, the woken worker arrives in vain. In a pool of several CPUs, an issuer that wakes a
-//! worker for each no-op is slower than a single worker that runs the no-ops. So the pool has no work between two
-//! items, and the issuer has to wake a worker for each item. If the woken worker belongs to a sibling pool, this
-//! worker has also moved cache lines that all pods share. These moves can cost a hundred times as much as the items.
+//! worker for each no-op is slower than a single worker that runs the no-ops. So the pool runs out of work after each
+//! item, and the issuer has to wake a worker for each item. A woken worker of a sibling pool also moves cache lines,
+//! which all pods share, to its own CPU. These moves can cost a hundred times as much as the items.
 //!
-//! So a pool is *brisk* while its items are short and many. A brisk pool leaves [`AHEAD`] items to each of its
-//! workers. While a worker runs, or while two workers are on their way, a push neither wakes another worker nor offers
-//! anything to siblings, unless woken workers are late. Instead, each worker *takes stock* after some of its items: it
-//! judges the pool, wakes a worker if there are too many items for the workers that run, and offers siblings what the
-//! pool does not keep. A worker that was woken wakes the next one by the same rule. Each time a thread has left
-//! [`STRIDE`] more items to workers, this thread checks the pool of the last of these items in the same way. A thread
-//! that pushes items slowly leaves few items to workers ([`Habit`]). A worker that blocks is replaced at once, as in
-//! any pool.
+//! So a pool is *brisk* while its items are short and many. A brisk pool leaves [`AHEAD`] items to each of its workers.
+//! While a worker runs, or while two workers are on their way, a push neither wakes another worker nor offers anything
+//! to siblings, unless woken workers are late. Instead, each worker *takes stock* after some of its items. It judges
+//! the pool, and wakes a worker if there are too many items for the workers that run. It also offers siblings the items
+//! that the pool does not keep. A worker that was woken wakes the next one by the same rule. After every [`STRIDE`]
+//! items that a thread has left to workers, the thread checks the pool of the last of these items in the same way. A
+//! thread that pushes items slowly leaves few items to workers ([`Habit`]). A worker that blocks is replaced at once,
+//! as in any pool.
 //!
-//! Items may turn out to be long while the pool is brisk. So the manager checks a brisk pool at least every 1.5 ms.
-//! It checks any other pool with siblings as often, unless it checks that pool rarely. If work is pending and a CPU is
-//! free, each check wakes a worker. Each check also offers what the pool does not keep. If the pool has begun few
-//! items since the last check, or no more items than it leaves to its workers, the pool is not brisk any more. Then
-//! workers are woken for all its items. So after two checks, one of three things is true of an item: the item has
-//! begun, a worker is woken for it, or siblings may take it. Siblings may take it because the pool's workers have
-//! taken all the items before it, or because the pool has offered it. This reasoning relies on the order of the items.
-//! While the sideline comes first, the pool keeps nothing. Between the [parts](super::parts) of a worklist there is no
-//! order. So if the worker of a CPU is busy, a kept item in the part of this CPU may wait for some stretches of 25 µs
-//! more. This wait ends when the part was passed over often enough. Local items and heirs ([`local`](super::local))
-//! come before a kept item, too: for two checks and one item, and then one for each item that is taken before it.
+//! Items may turn out to be long while the pool is brisk. So the manager checks a brisk pool at least every 1.5 ms. It
+//! checks other pools with siblings equally often, except those that it has reason to check rarely. If work is pending
+//! and a CPU is free, each check wakes a worker. Each check also offers siblings the items that the pool does not keep.
+//! The pool stops being brisk if it has begun few items since the last check, or no more items than it leaves to its
+//! workers. Workers are then woken for all its items. So after two checks, one of three things is true of an item: the
+//! item has begun, a worker is woken for it, or siblings may take it. Siblings may take it because the pool's workers
+//! have taken all the items before it, or because the pool has offered it. This reasoning relies on the order of the
+//! items. So the pool keeps nothing for its workers while its sideline, a list of entries that precede the worklist,
+//! comes first. Between the [parts](super::parts) of a worklist there is no order. So if the worker of a CPU is busy, a
+//! kept item in the part of this CPU may wait for some more stretches, of 25 µs each. This wait ends when workers have
+//! passed over the part often enough. Local items and heirs ([`local`](super::local)) may overtake a kept item, too. A
+//! row of them lasts for at most two checks and one item. After that, one local item may overtake the kept item for
+//! each item that is taken before it.
 //!
 //! A worker judges its items by the CPU time of its last windows ([`metering`](super::metering)), its own overhead
 //! included. So in a build with `cmwq_uncounted`, which measures no items, no pool becomes brisk.
@@ -40,18 +42,19 @@ use super::time::Time;
 /// workers.
 pub(crate) const STRIDE: u32 = 16;
 
-/// If it takes at least this many items to use 0.1 ms of CPU time, a worker takes stock after [`LONG_STRIDE`] items.
-/// At shorter intervals, reading the clock would be a considerable part of the cost of such items.
+/// If this many of a worker's items together use at most 0.1 ms of CPU time, the worker takes stock after
+/// [`LONG_STRIDE`] items. At shorter intervals, reading the clock would be a considerable part of the cost of such
+/// items.
 const VERY_SHORT: u32 = 8 * STRIDE;
 
 /// See [`VERY_SHORT`].
 const LONG_STRIDE: u32 = 4 * STRIDE;
 
-/// Items are short if it takes at least this many of them to use 0.1 ms of CPU time.
+/// Items are short if this many of them together use at most 0.1 ms of CPU time.
 const SHORT: u32 = STRIDE;
 
-/// Items make a pool brisk only if [`STRIDE`] of them that run one after the other take at most this long. Otherwise
-/// they have slept, or another thread has used the CPU.
+/// Items make a pool brisk only if [`STRIDE`] of them that run one after the other take at most this long. If they take
+/// longer, they have slept, or another thread has used the CPU.
 const SHORT_TIME: Duration = Duration::from_micros(100);
 
 /// Items make a pool brisk only if [`STRIDE`] of them run within this time, pauses included.
@@ -71,7 +74,7 @@ const SLOW_STRIDE: u32 = 128;
 /// time.
 pub(crate) const AHEAD: u64 = 4;
 
-/// What a worker's last items show about its pool.
+/// A worker's judgement of its last items.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Items {
     /// The items were short and many.
@@ -97,7 +100,7 @@ impl Countdown {
     }
 }
 
-/// What a thread does about an item that it pushes to a brisk pool with a free CPU.
+/// The next step of a thread that pushes an item to a brisk pool with a free CPU.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Left {
     /// Leave the item to the workers that run.
@@ -108,12 +111,12 @@ pub(crate) enum Left {
     Wake,
 }
 
-/// How a thread pushes items to brisk pools. This is a plain value.
+/// The habit of a thread that pushes items to brisk pools. This is a plain value.
 ///
-/// A *quick* thread leaves its items to workers. A slow thread wakes workers instead. A slow thread may wait for each
-/// of its items. Then its CPU is free meanwhile, and a wake-up delays the thread little. But the wake-ups may also be
-/// the reason why the thread is slow. So now and then, a slow thread leaves some items to workers, and reads the
-/// clock.
+/// A *quick* thread leaves its items to workers. A slow thread wakes workers instead. A slow thread may be one that
+/// waits for each of its items. While it waits, its CPU is free, so a wake-up delays the thread little. But the
+/// wake-ups may also be the reason why the thread is slow. So now and then, a slow thread leaves some items to workers,
+/// and reads the clock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Habit {
     wakes: bool,
@@ -140,7 +143,7 @@ impl Habit {
     }
 }
 
-/// What a worker knows about its last items. This is a plain value.
+/// A worker's knowledge of its last items. This is a plain value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Last {
     /// This many of the items together use 0.1 ms of CPU time.
@@ -151,7 +154,7 @@ pub(crate) struct Last {
     pub(crate) has_rested: bool,
 }
 
-/// What a worker needs to judge its next items. This is a plain value.
+/// The facts that a worker needs to judge its next items. This is a plain value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Stock {
     /// The number of items of which the worker takes stock.
@@ -190,7 +193,7 @@ mod tests {
         Time::default() + Duration::from_micros(micros)
     }
 
-    /// What a worker that has rested knows about its last items.
+    /// Returns the knowledge of its last items that a worker has after a rest.
     fn rested(span: u32) -> Last {
         Last { span, grows: false, has_rested: true }
     }

@@ -1,9 +1,9 @@
-//! Decides for how long a bh context works before it yields the CPU to other threads.
+//! Decides for how long a bh context (the only worker of a bh pool) works before it yields the CPU to other threads.
 //!
 //! A *run* begins with a batch, which consists of the pending items. When these items are done, the items that have
-//! arrived meanwhile are the next batch. Beginning that batch is a *restart*. A run ends when it reaches its limit of
-//! time or of restarts. Then the context yields its CPU once before it begins the next run. So even if new items keep
-//! arriving, or items keep queueing themselves, they delay other threads only until the run ends.
+//! arrived in the meantime are the next batch. Beginning that batch is a *restart*. A run ends when it reaches its
+//! limit of time or of restarts. Then the context yields its CPU once before it begins the next run. So even if new
+//! items keep arriving, or items keep queueing themselves, they delay other threads only until the run ends.
 
 #![forbid(unsafe_code)]
 
@@ -14,10 +14,11 @@ use super::time::Time;
 /// The time limit of a run.
 const TIME: Duration = Duration::from_millis(2);
 
-/// A run may restart at most this many times. A run restarts with the items that have arrived meanwhile.
+/// A run may restart at most this many times. At a restart, the run continues with the items that have arrived since
+/// its present batch began.
 const RESTARTS: u32 = 10;
 
-/// The rest of a run's limits, and of its present batch.
+/// The remainder of a run's limits and of its present batch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Budget {
     until: Time,

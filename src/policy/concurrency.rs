@@ -1,29 +1,29 @@
 //! Decides when a pool wakes a worker. This file has the concurrency word of a pool, and the questions that threads
 //! ask of this word.
 //!
-//! A *managed* pool keeps `target` workers runnable. The target is 1 for a per-CPU pool, and the number of the pod's
-//! CPUs for the pool of a pod. A worker counts as `running` while its item may use the CPU. A worker whose item is
-//! blocked or CPU intensive does not count. A worker that was woken or is being made counts as `waking` from the
-//! moment at which a thread reserves this worker, so a burst of items wakes no more workers than the target. An
-//! *unmanaged* pool has no target. It starts items as soon as possible, with one wake-up at a time: each worker that
-//! starts wakes the next worker.
+//! A *managed* pool keeps `target` workers runnable. The target of a per-CPU pool is 1. The target of the pool of a pod
+//! (a group of CPUs) is the number of the pod's CPUs. A worker counts as `running` while its item may use the CPU. A
+//! worker whose item is blocked or CPU intensive does not count. A thread reserves a worker before it wakes or makes
+//! the worker. From then on, the worker counts as `waking`, so a burst of items wakes no more workers than the target.
+//! An *unmanaged* pool has no target. An unmanaged pool starts items as soon as possible, with one wake-up at a time:
+//! each worker that starts wakes the next worker.
 //!
 //! A *sharing* pool has siblings, whose workers may take its items when the pool cannot run them. The pool cannot run
 //! them when it is full, or when the workers that it woke do not get a CPU (the pool is *late*).
 //! [`Running::has_excess`] says whether siblings may take items.
 //!
-//! A *covered* pool keeps up to twice its target of workers running. This number is its *limit*. The items of such a
-//! pool often sleep without a guard, so some of the workers that count as running do not use their CPUs
+//! A *covered* pool keeps up to twice as many workers running as its target says. This number is its *limit*. The items
+//! of such a pool often sleep without a guard, so some of the workers that count as running do not use their CPUs
 //! ([`pace`](super::pace)). The limit of any other managed pool is its target.
 //!
-//! A *brisk* pool leaves a small backlog to the workers that run. While a worker runs, a push wakes no worker and
-//! offers no work ([`brisk`](super::brisk)).
+//! A *brisk* pool, whose items are short, leaves a small backlog to its running workers. While one of them runs, a push
+//! wakes no worker and offers no work to siblings ([`brisk`](super::brisk)).
 //!
 //! Threads ask these questions:
 //!
 //! | question | asked by |
 //! |---|---|
-//! | [`Running::need_more_worker`] | a thread that made work visible, or that gave up running while work is visible |
+//! | [`Running::need_more_worker`] | a thread that made work visible, or left the running count while work is visible |
 //! | [`Running::may_start`] | a woken worker, before its first item |
 //! | [`Running::shed`] | a worker, after each item |
 
@@ -58,7 +58,7 @@ const ABANDONED: u64 = MASK - 1;
 
 /// Three numbers of workers of a pool: those that run, those that are about to run, and those that should run.
 ///
-/// This is a plain value. Each transition returns the next word, and what the caller must do now.
+/// This is a plain value. Each transition returns the next word and the caller's next step.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Running(u64);
 
@@ -66,7 +66,8 @@ pub(crate) struct Running(u64);
 #[must_use]
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Kick {
-    /// Enough workers run, and the manager watches the pool or has no reason to watch it. Nothing is offered now.
+    /// Do nothing. Enough workers run, the manager watches the pool or need not watch it, and no work is offered to
+    /// siblings now.
     Enough,
     /// More workers could run, but the pool's items are short. So the running workers reach the items sooner than
     /// another worker would. From time to time, check whether the running workers have too many items.
@@ -96,7 +97,7 @@ pub(crate) struct Reserved {
 pub(crate) type PodId = u32;
 
 impl Reserved {
-    /// Returns the reservation of a worker that is woken for the work of the sibling `home`.
+    /// Returns the reservation of a worker that is woken for an *errand*: for the work of the sibling `home`.
     pub(crate) fn on_errand(self, home: PodId) -> Self {
         Self { errand: Some(home) }
     }
@@ -106,7 +107,7 @@ impl Reserved {
         self.errand
     }
 
-    /// Takes the errand out of the reservation. The caller ends the errand instead of the worker.
+    /// Takes the errand out of the reservation. From then on, the caller must end the errand, and the worker must not.
     pub(crate) fn take_errand(&mut self) -> Option<PodId> {
         self.errand.take()
     }
@@ -114,7 +115,7 @@ impl Reserved {
 
 impl Running {
     /// The number that one running worker adds to the word. [`leave`](Self::leave) subtracts this number, and
-    /// [`come_back`](Self::come_back) adds it. Neither depends on the rest of the word.
+    /// [`come_back`](Self::come_back) adds it. Neither operation depends on the rest of the word.
     pub(crate) const ONE: Self = Self(1 << RUNNING);
 
     /// Returns the word of a pool that keeps `target` workers runnable.
@@ -201,8 +202,8 @@ impl Running {
         }
     }
 
-    /// Returns whether a woken worker may begin. It must not begin if returning workers have filled the pool
-    /// meanwhile.
+    /// Returns whether a woken worker may begin. It must not begin if workers that returned from a block have filled
+    /// the pool in the meantime.
     pub(crate) const fn may_start(self) -> bool {
         // The running workers of an unmanaged pool are always fewer than `UNMANAGED`.
         self.running() < self.limit()
@@ -216,8 +217,8 @@ impl Running {
 
     /// Returns what the caller must do about pending work.
     ///
-    /// A thread calls this after each push. While work is pending, a thread also calls this after it has lowered the
-    /// count or raised the target.
+    /// A thread calls this function after each push. While work is pending, a thread also calls it after it has lowered
+    /// the running count or raised the target.
     #[inline]
     pub(crate) const fn kick(self) -> (Self, Kick) {
         if self.starves() {
@@ -249,9 +250,9 @@ impl Running {
     }
 
     /// Returns the next word. Also returns a reservation if a worker is wanted for forks that no worker has taken.
-    /// `joining` is the number of the pool's threads that wait for forks and keep their places. Each of these threads
-    /// is called to take the parts that its fork makes. So a recursion needs no more threads than the pool keeps
-    /// runnable.
+    /// `joining` is the number of the pool's threads that wait for forks. These threads count towards the target,
+    /// because each of them is called to take the parts that its own fork makes. So a recursion needs no more threads
+    /// than the pool keeps runnable.
     pub(crate) const fn fork(self, joining: u64) -> (Self, Option<Reserved>) {
         let wants = self.wants_worker_for_fork(joining);
         if wants { (self.wake_one(), Some(Reserved { errand: None })) } else { (self, None) }
@@ -281,7 +282,7 @@ impl Running {
     }
 
     /// Returns whether the pool has room for the work of a sibling. A late pool has no room, because the workers that
-    /// it woke do not get a CPU. An abandoned pool has no room either. It would refuse the work, and the work would
+    /// it woke do not get a CPU. An abandoned pool has no room either: it would refuse the work, and the work would
     /// then be offered again without end.
     pub(crate) const fn takes_errands(self) -> bool {
         self.has_free_cpu() && !self.is_late() && !self.is_abandoned()
@@ -298,9 +299,9 @@ impl Running {
 
     /// Uses up a reservation. Returns whether the reserved worker may begin.
     ///
-    /// A worker that may not begin checks the worklist again, like every thread that gives something up. At this point
-    /// the pool needs no other worker, because the returned word says that the pool is full. But the manager must
-    /// watch the pool.
+    /// A worker that may not begin checks the worklist again, as does every thread that lowers a count of this word. At
+    /// this point the pool needs no other worker, because the returned word says that the pool is full. But the manager
+    /// must watch the pool.
     pub(crate) const fn start(self) -> (Self, bool) {
         let rested = Self(self.0 - (1 << WAKING));
         if rested.may_start() { (rested.run_one(), true) } else { (rested, false) }
@@ -339,8 +340,8 @@ impl Running {
         self.run_one()
     }
 
-    /// Marks the pool as abandoned: it runs nothing any more. With this word, the issuer of every push asks for a
-    /// worker, and so finds the mark.
+    /// Marks the pool as abandoned: it runs nothing any more. After that, the issuer of every push asks for a worker,
+    /// and so finds the mark.
     pub(crate) const fn abandoned(self) -> Self {
         self.with_limit(ABANDONED, false)
     }
@@ -370,8 +371,8 @@ impl Running {
     }
 
     /// Notes that the manager has no room for a worker that the pool has asked for. Returns whether no worker runs. If
-    /// a worker runs, another thread informs the manager later. This is the next thread that finds work after the last
-    /// worker has left the count (see [`Kick::Starve`]).
+    /// a worker runs, another thread informs the manager later: the first thread that finds work after the last worker
+    /// has left the running count (see [`Kick::Starve`]).
     pub(crate) const fn short(self) -> (Self, bool) {
         (Self(self.0 | SHORT), self.running() == 0)
     }

@@ -23,10 +23,10 @@ use std::time::Duration;
 ///
 /// > 0.2 KiB × parts + 0.1 KiB × pairs of a thread and a part
 ///
-/// A thread keeps its counts for at most 256 parts, in at most 32 KiB. To make room for another part, it adds its
-/// counts of one part to that part's own counts. So the memory does not grow with the number of queues that have
-/// existed. After a queue's end, each thread keeps its counts of that queue until it needs the memory for other
-/// queues, or ends.
+/// A thread keeps its counts for at most 256 parts, in at most 32 KiB. To make room for another part, the thread moves
+/// its counts for one part into that part's own counts. So the memory does not grow with the number of queues that have
+/// existed. After a queue's end, each thread keeps its counts of that queue until the thread ends or needs the memory
+/// for other queues.
 ///
 /// # Examples
 ///
@@ -63,8 +63,8 @@ pub struct Counters {
     /// [threshold](crate::ExecutorBuilder::hog_threshold).
     #[doc(alias = "PWQ_STAT_CPU_INTENSIVE")]
     pub cpu_hogs: u64,
-    /// Workers that the pool woke or requested because an item of this queue blocked. The item's worker then no longer
-    /// counted as running.
+    /// Workers that the pool woke or requested because an item of this queue blocked. The worker of the blocked item no
+    /// longer counted as running.
     #[doc(alias = "PWQ_STAT_CM_WAKEUP")]
     pub concurrency_wakeups: u64,
     /// Items that began on a CPU of another pod, on a worker of their own pod. This happens only in plain
@@ -106,7 +106,7 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// Returns the number of items that have begun and not returned.
+    /// Returns the number of items that have begun and have not returned.
     #[must_use]
     pub fn in_flight(&self) -> u64 {
         self.started.saturating_sub(self.completed)

@@ -314,7 +314,7 @@ impl FromStr for CpuSet {
 }
 
 fn parse_cpu(entry: &str, digits: &str) -> Result<usize, ParseCpuSetError> {
-    // `parse` alone would accept a plus sign. After this check, it fails only for a number that is too large.
+    // `parse` alone would accept a plus sign. After this check, `parse` fails only for a number that is too large.
     if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
         return Err(ParseCpuSetError::NotANumber { entry: entry.to_owned() });
     }

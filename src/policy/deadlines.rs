@@ -7,7 +7,8 @@ use std::collections::BTreeMap;
 
 use super::time::Time;
 
-/// Deadlines, each with the entry that is due at it. Setting, cancelling or taking a deadline costs O(log n).
+/// A queue of deadlines. Each deadline has an entry, which is due at that time. Setting, cancelling or taking a
+/// deadline costs O(log n).
 #[derive(Debug)]
 pub(crate) struct Deadlines<T> {
     queue: BTreeMap<Deadline, T>,
@@ -113,8 +114,9 @@ mod tests {
         pub(super) static COMPARISONS: Cell<usize> = const { Cell::new(0) };
     }
 
-    /// Returns how many comparisons each of four calls costs on average while `armed` deadlines are set. The calls set
-    /// a deadline, cancel it, find the next deadline, and take that deadline.
+    /// Returns how many comparisons each of four calls costs on average while `armed` deadlines are set. The first call
+    /// sets a deadline, the second cancels it, the third finds the next deadline, and the fourth takes the next
+    /// deadline.
     fn costs_beside(armed: u64) -> [f64; 4] {
         const CALLS: u64 = 1000;
         // Multiples of this odd number look random.

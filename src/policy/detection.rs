@@ -8,7 +8,7 @@ use std::fmt;
 ///
 /// The executor watches only pools that have pending work and no free place for another worker. An idle executor
 /// watches no pool. Guards, [`may_block`](crate::may_block) and the
-/// [watchdog](crate::ExecutorBuilder::watchdog_threshold) work in each of these modes.
+/// [watchdog](crate::ExecutorBuilder::watchdog_threshold) work in every mode.
 /// [`Snapshot::detection`](crate::observe::Snapshot::detection) is the mode in force, and
 /// [`detection_fallback`](crate::observe::Snapshot::detection_fallback) says why this mode differs from the requested
 /// mode.
@@ -45,14 +45,14 @@ pub enum Detection {
     /// the mode is [`Sampling`](Self::Sampling).
     #[doc(alias = "perf_event_paranoid")]
     Switches,
-    /// The best of these modes that is permitted.
+    /// The best mode that the system permits.
     #[default]
     Auto,
 }
 
 impl Detection {
-    /// Returns the mode that is in force if the system does not permit switch events. If `portable`, the crate knows
-    /// nothing about threads, so the mode is `Off`.
+    /// Returns the mode that is in force if the system does not permit switch events. If `portable` is true, the crate
+    /// knows nothing about threads, so the mode is `Off`.
     pub(crate) fn without_switches(self, portable: bool) -> Self {
         match self {
             Self::Off => Self::Off,

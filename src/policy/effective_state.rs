@@ -3,7 +3,7 @@
 //!
 //! Each queue has one plain struct of requests, under a lock. Limiters hold only the limit and the intake that follow
 //! from these requests. When a thread makes another limiter, it finds the requests in this struct. When a thread
-//! withdraws one of several requests, it finds the remaining requests there.
+//! withdraws one of several requests, it finds the remaining requests in this struct, too.
 
 #![forbid(unsafe_code)]
 
@@ -103,7 +103,8 @@ impl EffectiveState {
         }
     }
 
-    /// Returns whether the queue refuses submissions from outside. A mere look at the queue refuses nothing.
+    /// Returns whether the queue refuses submissions from outside. A mere look (a check whether the queue is empty)
+    /// refuses nothing.
     pub(crate) fn refuses_outsiders(self) -> bool {
         matches!(self.intake(), Intake::Draining | Intake::Shut)
     }
@@ -180,7 +181,7 @@ mod tests {
     fn which_callers_may_queue() {
         use Answer::{Chained, Destroyed, Draining, Freely, ShutDown};
         let table = [
-            // The effective state, and the answers to outsiders, own items and other items.
+            // Each row has the effective state, the answers to outsiders, own items and other items, and the intake.
             (effective_state(0, End::No, Stage::Open), [Freely, Freely, Freely], Intake::Open),
             (effective_state(1, End::No, Stage::Open), [Draining, Chained, Draining], Intake::Draining),
             (effective_state(2, End::No, Stage::Finishing), [ShutDown, Chained, Draining], Intake::Draining),

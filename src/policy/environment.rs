@@ -5,8 +5,8 @@
 //! periodically while workers work, immediately when a worker begins after a break, and never while all workers rest.
 //!
 //! A worker that blocks under a guard counts as resting if its pool counts running workers. The manager cannot
-//! distinguish other blocked workers from working ones. So the periodic checks, 2.5 per second, go on while an item
-//! blocks without a guard, blocks in a plain unbound pool, or blocks on a rescuer's thread.
+//! distinguish other blocked workers from working ones. So the periodic checks (2.5 per second) continue in three
+//! cases: an item blocks without a guard, in a plain unbound pool, or on a rescuer's thread.
 
 #![forbid(unsafe_code)]
 

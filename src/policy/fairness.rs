@@ -1,25 +1,26 @@
-//! Decides whose turn it is when the entries of several queues wait for the workers of one pool.
+//! Decides which queue has the next turn when the entries of several queues wait for the workers of one pool.
 //!
 //! A *flow* is a queue with a weight, or the pool's worklist, which the queues without weights share. The rule is
 //! start-time fair queueing. Each flow has a *tag*: the CPU time that the flow was charged for, divided by its weight.
 //! The next entry comes from the flow with the smallest tag. So flows that always have waiting entries share the CPU
 //! time in proportion to their weights. The lengths of their items and of their backlogs do not matter.
 //!
-//! * **Charges.** A flow is charged when one of its entries begins. The length of an item is not known at that time,
-//!   so the charge is an estimate, which follows the flow's latest items. When the CPU time that the item has used is
-//!   known, the charge is corrected. So in the end, each flow has paid for what it has used. Because the charge comes
-//!   first, a flow gets no turns for free when several workers begin its items at the same time.
+//! * **Charges.** A flow is charged when one of its entries begins. The length of an item is not known at that time, so
+//!   the charge is an estimate, which follows the flow's latest items. When the CPU time that the item has used is
+//!   known, the charge is corrected. So in the end, each flow has paid for exactly the CPU time that it has used.
+//!   Because the charge comes first, a flow gets no turns for free when several workers begin its items at the same
+//!   time.
 //! * **Alone.** A flow that is alone takes no other flow's turn. If its items are known to be short, most of them are
 //!   free, and need not be measured. Measuring costs a good part of a short item's time. Long items are measured, so
 //!   the estimate is right when another flow arrives.
 //! * **Arrivals.** If a flow without waiting entries gets an entry, its tag becomes at least the smallest tag of the
-//!   waiting flows. So a flow cannot save up time for later. The flow owes nothing if its own tag was not larger than
-//!   this smallest tag. It is then *fresh*: its turn comes before those of all flows that have waited longer, but
+//!   waiting flows. So a flow cannot save up time for later. If the flow's own tag was not larger than this smallest
+//!   tag, the flow owes nothing and is *fresh*. The turn of a fresh flow comes before those of all other flows, but
 //!   after those of earlier fresh flows. So if a flow uses less than its share, its first entry waits only until one
 //!   item of the pool has ended. After its turn, a flow is fresh again only when the smallest tag has caught up with
 //!   the flow's tag. So fresh flows do not starve other flows.
-//! * **Debts.** A flow whose entries have all begun stays known until the other flows have caught up with its tag. So
-//!   a queue that has only one entry at a time does not get a turn immediately for each entry.
+//! * **Debts.** The pool remembers a flow whose entries have all begun until the other flows have caught up with its
+//!   tag. So a queue that has only one entry at a time does not get a turn immediately for each entry.
 //! * **Idle pools.** If a worker finds no entry at all, no queue waits. The pool then forgives all debts.
 
 #![forbid(unsafe_code)]
@@ -27,7 +28,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// A queue has at most this weight, and at least the weight 1.
+/// The highest weight of a queue. The lowest is 1.
 pub(crate) const MAX_WEIGHT: u32 = 10_000;
 
 /// Returns whether a queue can have this weight.
@@ -47,7 +48,7 @@ const LEAST_CHARGE: u64 = 1_000;
 const SHORT: u64 = 20_000;
 /// If a flow is alone, one in this many of its short items is measured.
 const SAMPLE: u64 = 32;
-/// An estimate is at most this many nanoseconds. A longer item is charged for the rest when its use is known.
+/// An estimate is at most this many nanoseconds. A longer item is charged for the rest when its CPU time is known.
 const MOST_ESTIMATE: u64 = 100_000_000;
 
 /// The number of a flow within a pool.
@@ -67,8 +68,8 @@ impl FlowId {
 /// A virtual time: CPU time in nanoseconds, divided by a weight, and multiplied by [`MAX_WEIGHT`].
 type Tag = u128;
 
-/// The expected length of a flow's items, in nanoseconds, estimated from its latest items. 0 if none of its items has
-/// been measured.
+/// The expected length of a flow's items, in nanoseconds, estimated from its latest items. The value is 0 if none of
+/// its items has been measured.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct Estimate(u64);
 
@@ -121,20 +122,20 @@ pub(crate) struct Fairness {
     order: BTreeSet<Place>,
     /// The flows that have debts and no waiting entries.
     debtors: BTreeSet<(Tag, FlowId)>,
-    /// The largest tag with which an item has begun.
+    /// The largest tag that a flow had when one of its items began.
     now: Tag,
-    /// The number of places that were given so far.
+    /// The number of times that a flow has got a place in the order.
     places: u64,
     /// The number of times that debts were forgiven.
     period: u64,
-    /// The number of free items since the last one that was measured.
+    /// The number of free items since the last measured item.
     free: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Flow {
     tag: Tag,
-    /// The flow's place in the order. `None` if the flow has no waiting entries.
+    /// The flow's place in the order, or `None` if the flow has no waiting entries.
     place: Option<Place>,
 }
 
@@ -142,7 +143,7 @@ struct Flow {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct Place {
     tag: Tag,
-    /// Fresh flows come first.
+    /// Whether the flow is not fresh. Of the flows with the same tag, fresh flows come first.
     has_waited: bool,
     number: u64,
     flow: FlowId,
@@ -156,8 +157,8 @@ impl Turn {
 }
 
 impl Fairness {
-    /// Returns whether a weighted queue has waiting entries or debts. If none has, the workers take only entries of
-    /// the worklist.
+    /// Returns whether a weighted queue has waiting entries or debts. If no weighted queue has any, the workers take
+    /// only entries of the worklist.
     pub(crate) fn is_in_force(&self) -> bool {
         !self.flows.is_empty()
     }
@@ -252,7 +253,7 @@ impl Fairness {
         }
     }
 
-    /// Puts a flow with waiting entries in its place.
+    /// Puts a flow with waiting entries into the order.
     fn put(&mut self, flow: FlowId, tag: Tag, has_waited: bool) {
         self.places += 1;
         let place = Place { tag, has_waited, number: self.places, flow };
@@ -267,7 +268,7 @@ impl Fairness {
     }
 
     /// Forgets each flow without waiting entries if the other flows have caught up with its tag. If only the worklist
-    /// is left, forgets it, too.
+    /// is left, forgets the worklist, too.
     fn settle(&mut self) {
         while let Some((tag, flow)) = self.debtors.first().copied().filter(|(tag, _)| *tag <= self.now) {
             self.debtors.remove(&(tag, flow));

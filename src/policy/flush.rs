@@ -129,8 +129,8 @@ impl<E> Flushes<E> {
         self.arrivals.next()
     }
 
-    /// If new items no longer need tickets, stops giving tickets. Returns whether this call made that change. The
-    /// caller makes this call after each step.
+    /// Stops giving tickets if new items no longer need them. Returns whether this call has stopped it. The caller
+    /// calls this function after each step.
     pub(crate) fn needs_no_more_tickets(&mut self) -> bool {
         let waits = self.arrivals.has_before(self.begun) || self.arrivals.has_listable();
         let ends = self.gives_tickets && !self.is_counting() && !waits;

@@ -41,7 +41,7 @@ const fn range_of(bucket: usize) -> Range<u64> {
     first..first + (1 << shift)
 }
 
-/// The number of times that each duration was measured. Short items are sampled (see
+/// The counts of how many times each duration was measured. Short items are sampled (see
 /// [`WorkQueue::latency`](crate::WorkQueue::latency)).
 ///
 /// # Examples
@@ -81,7 +81,7 @@ pub struct Histogram {
 
 /// The times for which the items of a queue waited and ran.
 ///
-/// [`WorkQueue::latency`](crate::WorkQueue::latency) returns this.
+/// [`WorkQueue::latency`](crate::WorkQueue::latency) returns this value.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]

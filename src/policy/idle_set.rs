@@ -1,7 +1,7 @@
 //! The workers of one pool: the idle workers, the woken workers, and the worker that is being made.
 //!
 //! The idle set is a plain struct, which the pool's mutex protects. The idle set decides which worker gets a
-//! reservation, when another worker is made, and which idle workers leave. The counts in
+//! *reservation* (the right to start), when another worker is made, and which idle workers leave. The counts in
 //! [`Running`](super::concurrency::Running) say *whether* the pool wants a worker; the idle set says *which*.
 
 #![forbid(unsafe_code)]
@@ -33,12 +33,13 @@ pub(crate) struct IdleSet {
     waking: VecDeque<Reserved>,
     /// Reservations that wait for a worker to be made or to become idle.
     owed: Vec<Reserved>,
-    /// The number of workers that have arrived and not left.
+    /// The number of workers that have arrived and have not left.
     alive: usize,
     /// Whether the manager was asked for a worker and has not delivered it. The manager may be waiting for its next
     /// attempt.
     creating: bool,
-    /// Whether the manager is making that worker, whose thread has not arrived and may not even have started.
+    /// Whether the manager is making the worker that was asked for. The worker's thread has not arrived, and may not
+    /// even have started.
     making: bool,
     /// The deadline at which idle workers leave. This deadline is set while too many workers are idle.
     cull_at: Option<Time>,
@@ -49,7 +50,8 @@ pub(crate) struct IdleSet {
     distress: Distress,
     /// Whether the pool keeps a spare: an idle worker that takes over when another worker blocks.
     keeps_spare: bool,
-    /// The pool makes workers ahead of need until it has this many. 0 once that is done.
+    /// The number of workers up to which the pool makes workers before it needs them. The value is 0 when none is left
+    /// to be made.
     ahead: usize,
     limits: IdleLimits,
 }
@@ -58,7 +60,7 @@ pub(crate) struct IdleSet {
 struct Idle {
     id: WorkerId,
     since: Time,
-    /// The CPU on which the worker ran last. The system wakes the worker there if no other CPU is idle.
+    /// The CPU on which the worker ran last. The system wakes the worker on this CPU if no other CPU is idle.
     cpu: Option<usize>,
 }
 
@@ -80,8 +82,9 @@ pub(crate) enum Wake {
 pub(crate) enum Prepare {
     /// Do nothing. The pool needs no further worker, has already asked for one, or is closing.
     Ready,
-    /// Ask the manager for a worker, because a reservation waits for one, or because the last idle worker begins. In
-    /// the second case, the new worker is a spare: with a spare, a block costs a wake-up instead of a new thread.
+    /// Ask the manager for a worker, because a reservation waits for one, or because the last idle worker begins. If
+    /// the last idle worker begins, the new worker is a spare: with a spare, a block costs a wake-up instead of a new
+    /// thread.
     CreateSpare,
 }
 
@@ -91,7 +94,7 @@ pub(crate) enum Prepare {
 pub(crate) enum Rest {
     /// Park until woken.
     Park,
-    /// A reservation waits for a worker: begin again with it.
+    /// Begin again with this reservation, which waits for a worker.
     Start(Reserved, Prepare),
     /// The pool closes: leave.
     Exit,
@@ -103,9 +106,9 @@ pub(crate) enum Rest {
 pub(crate) enum Mayday {
     /// Do nothing, because no call is under way, or because the call's deadline has not come.
     Nothing,
-    /// The call ends, because no work is left. Drop these reservations.
+    /// Drop these reservations. The call for help ends, because no work is left.
     StandDown(Vec<Reserved>),
-    /// Call the rescuers. The call goes on.
+    /// Call the rescuers. The call for help continues.
     Call,
 }
 
@@ -134,11 +137,11 @@ impl IdleSet {
     }
 
     /// Gives a reservation to the most recently idle worker. If `near` is given, the worker should begin on that CPU.
-    /// So if any idle workers last ran there, the most recently idle of these gets the reservation.
+    /// So if any idle workers ran last on that CPU, the most recently idle of them gets the reservation.
     ///
     /// The caller may be about to leave `near`. While the caller still runs, the system does not see that the CPU
-    /// becomes idle. So the system would put a worker that last ran on another CPU behind the thread that now runs on
-    /// that other CPU. It would leave `near` idle for milliseconds.
+    /// becomes idle. So a worker that ran last on another CPU would have to wait there for the thread that runs there
+    /// now. The CPU `near` would stay idle for milliseconds.
     pub(crate) fn kick(
         &mut self,
         reserved: Reserved,
@@ -161,24 +164,25 @@ impl IdleSet {
         }
     }
 
-    /// Takes the oldest reservation for a woken worker. Returns the reservation, and what the worker does before it
-    /// begins.
+    /// Takes the oldest reservation for a woken worker. Returns the reservation, and the step that the worker takes
+    /// before it begins.
     ///
     /// # Panics
     ///
-    /// If no worker was woken.
+    /// Panics if no worker was woken.
     pub(crate) fn woken(&mut self) -> (Reserved, Prepare) {
         let reserved = self.waking.pop_front().expect("a worker woke up without a reservation");
         (reserved, self.prepare())
     }
 
-    /// Takes the errands from all reservations with which no worker has begun yet, because the woken workers get no
-    /// CPU. Returns the sibling pods for whose work these reservations were made.
+    /// Takes the errands out of all reservations with which no worker has begun yet. (An errand is the work of a
+    /// sibling pod.) The caller takes them out when the woken workers get no CPU. Returns the siblings for whose work
+    /// these reservations were made.
     pub(crate) fn hand_over_errands(&mut self) -> Vec<PodId> {
         self.waking.iter_mut().chain(&mut self.owed).filter_map(Reserved::take_errand).collect()
     }
 
-    /// Notes that a new worker has arrived. Returns what that worker does.
+    /// Notes that a new worker has arrived. Returns the worker's next step.
     pub(crate) fn arrived(&mut self, id: WorkerId, cpu: Option<usize>, now: Time) -> Rest {
         (self.creating, self.making) = (false, false);
         self.distress.served();
@@ -186,8 +190,8 @@ impl IdleSet {
         self.rest(id, cpu, now)
     }
 
-    /// Returns what a worker without work does. The worker has left the count of running workers in the same critical
-    /// section.
+    /// Returns the next step of a worker without work. The worker has left the count of running workers in the same
+    /// critical section.
     pub(crate) fn rest(&mut self, id: WorkerId, cpu: Option<usize>, now: Time) -> Rest {
         if let Some(reserved) = self.owed.pop() {
             if self.owed.is_empty() {
@@ -207,8 +211,8 @@ impl IdleSet {
     }
 
     /// Returns whether the manager now begins to make a worker. The manager does so if the pool has asked for a worker
-    /// that the manager is not making yet. A spare is made even if a worker has become idle meanwhile, because the next
-    /// item would ask for a spare again. Each request leads to one worker, even if the manager has set several
+    /// that the manager is not making yet. A spare is made even if a worker has become idle since the request, because
+    /// the next item would ask for a spare again. Each request leads to one worker, even if the manager has set several
     /// deadlines for the request.
     pub(crate) fn begin_making(&mut self) -> bool {
         let begins = self.awaits_worker();
@@ -221,7 +225,8 @@ impl IdleSet {
         self.creating && !self.making && !self.closing
     }
 
-    /// Returns whether the worker that could not be made is still wanted. If so, the pool's request for it stands.
+    /// Returns whether the worker that could not be made is still wanted. If so, the pool's request for this worker
+    /// remains in force.
     pub(crate) fn still_wanted(&mut self) -> bool {
         (self.creating, self.making) = (false, false);
         let wanted = self.prepare() == Prepare::CreateSpare;
@@ -232,8 +237,8 @@ impl IdleSet {
     }
 
     /// Notes that the executor is at its cap of threads. If a reservation waits for the worker that the pool has asked
-    /// for, the request stands. Otherwise the request was only for a spare. The pool then withdraws the request, and
-    /// the next worker that begins or blocks asks again.
+    /// for, the request remains in force. Otherwise the request was only for a spare. The pool then withdraws the
+    /// request, and the next worker that begins or blocks asks again.
     ///
     /// `is_idle` says whether no worker of the pool runs. `is_stuck` says whether the pool has begun no item for a long
     /// time. If the pool has no work any more, also returns its reservations, which the caller drops. Reservations for
@@ -276,7 +281,7 @@ impl IdleSet {
         }
     }
 
-    /// Returns what the manager does about a call for help whose deadline may have come. The caller determines
+    /// Returns the manager's next step for a call for help whose deadline may have come. The caller determines
     /// `has_work` in the same critical section. So after that section, the call for help either has its next deadline
     /// or is over.
     pub(crate) fn mayday(&mut self, now: Time, has_work: bool) -> Mayday {
@@ -307,7 +312,7 @@ impl IdleSet {
         if self.needs_help() && !has_work { self.stand_down() } else { Vec::new() }
     }
 
-    /// Ends the call and returns the reservations. The request for a worker stands.
+    /// Ends the call for help and returns the reservations. The request for a worker remains in force.
     fn stand_down(&mut self) -> Vec<Reserved> {
         self.distress.calm();
         std::mem::take(&mut self.owed)
@@ -367,8 +372,8 @@ impl IdleSet {
         }
     }
 
-    /// Asks for a worker if a reservation waits and no worker was asked for. The issuer calls this after it has opened
-    /// the pool.
+    /// Asks for a worker if a reservation waits and no worker was asked for. The issuer calls this function after it
+    /// has opened the pool.
     pub(crate) fn attend(&mut self) -> Prepare {
         if self.owed.is_empty() { Prepare::Ready } else { self.prepare() }
     }
@@ -379,8 +384,8 @@ impl IdleSet {
         self.creating || !self.waking.is_empty() || !self.owed.is_empty()
     }
 
-    /// Returns whether more workers are idle than the limits allow. That is so if `min_idle + n` workers are idle, `n`
-    /// is at least 1, and at most `n * idle_ratio` workers are busy.
+    /// Returns whether more workers are idle than the limits allow. Suppose that `min_idle + n` workers are idle, and
+    /// that `n` is at least 1. These are too many if at most `n * idle_ratio` workers are busy.
     pub(crate) fn too_many_workers(&self) -> bool {
         let busy = self.alive - self.idle.len();
         let surplus = self.idle.len().saturating_sub(self.limits.min_idle);

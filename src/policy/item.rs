@@ -2,39 +2,46 @@
 //!
 //! | part | meaning |
 //! |---|---|
-//! | pending | the item will run: its entry lies on the lists of `home` or is kept (`met`), or its timer is armed |
+//! | pending | the item will run, by an entry on the lists of `home`, by a kept entry (`met`) or by an armed timer |
 //! | running | a worker executes its function |
 //! | met | a worker popped the item's next entry while the item ran; the slow-path state keeps it for the runner |
 //! | listed | an entry lies on the lists of `home`; if the item is armed or not pending, that entry is cancelled |
 //! | stale | other cancelled entries lie on lists; the slow-path state names their shards |
 //! | armed | the item is pending by a timer, which the slow-path state names, and not by an entry |
 //! | disabled | the item cannot be queued; the slow-path state counts the calls of disable that no enable has undone |
-//! | attached | the slow-path state holds the signal of threads that wait for the pending submission or for the run, the value that the pending submission carries, a request to stop the run, or the run's alarm for such a request |
+//! | attached | the slow-path state holds something for the pending submission or for the run (see below) |
 //! | home | the shard to which the item was queued last |
-//! | handles | the number of handles; an armed timer holds one |
+//! | handles | the number of handles; an armed timer holds one of them |
 //!
-//! The item is *over* when it has no handle and is neither pending nor running, and has no entry on any list. The
-//! thread whose transition makes the item over frees the item. An item that is over stays over.
+//! Several things can be *attached*. The pending submission can have a signal for waiting threads, and a value that it
+//! carries. The run can have a signal for waiting threads, a request to stop, and an alarm that such a request sets
+//! off.
 //!
-//! At most one worker at a time executes an item. A worker that pops an entry of a running item leaves the entry in the
+//! The item is *over* when it has no handle, is neither pending nor running, and has no entry on any list. The thread
+//! whose transition makes the item over frees the item. An item that is over stays over.
+//!
+//! At most one worker at a time executes an item. A worker that pops an entry of a running item puts the entry into the
 //! item's slow-path state. When the run ends, the runner puts that entry back at the front of the entry's pool. The
-//! item then runs there, in the slot that the entry holds.
+//! item then runs in that pool, in the slot (of `max_active`) that the entry holds.
 //!
 //! Lists cannot be searched, so a cancelled item leaves its entry behind. A submission to the same shard revives that
-//! entry. A submission to another shard notes the old entry in the slow-path state. In two cases, a submission to the
-//! same shard does not revive the old entry. In an ordered queue, a revived entry would overtake the items that were
-//! queued meanwhile. While a flush waits for the old entry, a revived entry would make the flush wait for a later
-//! submission. In both cases, the old entry is noted too, and the item gets a new entry at the end of the list.
+//! entry. A submission to another shard notes the old entry in the slow-path state. In two cases, even a submission to
+//! the same shard does not revive the old entry. The submission then notes the old entry, and pushes a new entry to the
+//! end of the list:
+//!
+//! * The queue is ordered. A revived entry would overtake the items that were queued after it.
+//! * A flush of the queue waits. If the flush waits for the old entry, a revived entry would make it wait for a later
+//!   submission.
 //!
 //! The number of an item's entries on the lists of a shard is `(home is this shard and listed) + (number of times that
 //! the slow-path state names this shard)`. If home is this shard and the item is listed, one of these entries is the
 //! entry *at home*. In an ordered queue, the entry at home is the last of them. In other queues, workers may pop
-//! entries in an order other than that of the pushes, so the entry at home is recognised by its ticket (see
-//! [`Known`]). If several entries have this ticket, any of them can be treated as the entry at home, because each
-//! flush waits for all of these entries or for none of them.
+//! entries in any order. So the entry at home is recognised by its flush ticket (see [`Known`]). If several entries
+//! have the ticket of the entry at home, any of them can be treated as that entry. The reason is that each flush waits
+//! for all of these entries or for none of them.
 //!
-//! The slow-path state has a lock, which a thread takes only if a transition on the fast path answers `Slow`, or for an
-//! operation that has no fast path. All `_slowly` transitions are made under this lock.
+//! A lock protects the slow-path state. A thread takes this lock in two cases only: a transition on the fast path
+//! answers `Slow`, or the operation has no fast path. All `_slowly` transitions are made under this lock.
 
 #![forbid(unsafe_code)]
 
@@ -83,7 +90,7 @@ impl ItemState {
         self.0 & DISABLED != 0
     }
 
-    /// Returns whether a submission makes the item pending by a new entry, and does not need the slow-path state.
+    /// Returns whether a submission would push a new entry and would not need the slow-path state.
     pub(crate) const fn is_idle(self) -> bool {
         self.0 & (PENDING | LISTED | STALE | DISABLED) == 0
     }
@@ -141,7 +148,7 @@ impl ItemState {
         self.0 >> HANDLES
     }
 
-    /// Returns whether the item is to be freed, because it has no handle and nothing else refers to it.
+    /// Returns whether the item must be freed: it has no handle, and nothing else refers to it.
     pub(crate) const fn is_over(self) -> bool {
         self.handles() == 0 && self.0 & ALIVE == 0
     }
@@ -175,8 +182,8 @@ impl ItemState {
         }
     }
 
-    /// Queues the item if this needs no new entry. The issuer calls this when the queue has no room for a new entry. If
-    /// the answer is `Push` or `Slow`, the word stays unchanged.
+    /// Queues the item if no new entry is needed. The issuer calls this function when the queue has no room for a new
+    /// entry. If the answer is `Push` or `Slow`, the word stays unchanged.
     pub(crate) fn queue_without_entry(self, target: Target) -> (Self, Queue) {
         match self.queue(target) {
             (_, answer @ (Queue::Push | Queue::Slow)) => (self, answer),
@@ -185,9 +192,9 @@ impl ItemState {
     }
 
     /// Queues the item. The caller holds the slow-path state's lock. `known` describes the target's shard and the entry
-    /// that would be pushed. Afterwards, the caller updates the slow-path state. If [`leaves`](Self::leaves) is true of
-    /// the old word, the caller notes the home of the old word. If the answer is `Revived`, and the old word had not
-    /// [listed](Self::is_listed_at) the item in this shard, the caller removes one mention of the shard.
+    /// that would be pushed. Afterwards, the caller updates the slow-path state. If [`leaves`](Self::leaves) returns
+    /// true for the old word, the caller notes the home of the old word. The caller removes one mention of the target's
+    /// shard if the answer is `Revived` and the old word had not [listed](Self::is_listed_at) the item in this shard.
     pub(crate) fn queue_slowly(self, target: Target, known: Known) -> (Self, Queue) {
         match self.queue(target) {
             (_, Queue::Slow) if self.is_listed_at(target.shard) && known.alike => {
@@ -260,7 +267,7 @@ impl ItemState {
     fn begin_at_home(self, shard: ShardId) -> (Self, Begin) {
         if !self.is_listed_at(shard) {
             // The entry is not the entry at home, so the slow-path state names its shard. The fast path has not checked
-            // the slow-path state. `begin_slowly` has checked it, and so never gets here.
+            // the slow-path state. `begin_slowly` has checked it, and so never reaches this branch.
             (self, Begin::Slow)
         } else if !self.is_pending_on_list() {
             (Self(self.0 & !LISTED), Begin::Stale)
@@ -272,7 +279,8 @@ impl ItemState {
     }
 
     /// Drops an entry that was popped from a list of `shard`, instead of running it. `Run` means that the item was
-    /// pending by this entry, and no longer is. The other answers are as in [`begin_slowly`](Self::begin_slowly).
+    /// pending by this entry, and is not pending any more. The other answers are as in
+    /// [`begin_slowly`](Self::begin_slowly).
     pub(crate) fn abandon_slowly(self, shard: ShardId, known: Known) -> (Self, Begin) {
         if self.is_named(shard, known) {
             (self, Begin::Strike)
@@ -288,7 +296,7 @@ impl ItemState {
         }
     }
 
-    /// Notes that the slow-path state no longer names a shard.
+    /// Notes that the slow-path state names no shard any more.
     pub(crate) const fn nothing_stale(self) -> Self {
         Self(self.0 & !STALE)
     }
@@ -321,8 +329,8 @@ impl ItemState {
     }
 
     /// Like [`cancel`](Self::cancel), but the caller holds the slow-path state's lock. Returns whether the item was
-    /// pending. If so, the caller removes everything that belongs to that submission from the slow-path state: a kept
-    /// entry, a timer, the signal for the threads that wait, and what the submission carries.
+    /// pending. If so, the caller removes everything of that submission from the slow-path state: a kept entry, a
+    /// timer, the signal for waiting threads, and the carried value.
     pub(crate) const fn cancel_slowly(self) -> (Self, bool) {
         (Self(self.0 & !(PENDING | MET | ARMED)), self.is_pending())
     }
@@ -353,10 +361,10 @@ impl ItemState {
         }
     }
 
-    /// Returns whether arming a timer needs room within the bound of the target's queue (`max_pending`), and whether
-    /// the item takes a place there. `named` says that the slow-path state names the target's shard. `now` says that
-    /// the timer is due immediately. `again` is as in [`arm_slowly`](Self::arm_slowly). So if the queue does not revive
-    /// entries, the number of an item's entries on lists is at most the bound, plus one for a timer that fires later.
+    /// Returns the room that arming a timer needs within the bound of the target's queue (`max_pending`). `named` says
+    /// that the slow-path state names the target's shard. `now` says that the timer is due immediately. `again` is as
+    /// in [`arm_slowly`](Self::arm_slowly). If the queue does not revive entries, this rule limits the number of an
+    /// item's entries on lists to the bound, plus one entry for a timer that fires later.
     pub(crate) fn room_to_arm(self, target: Target, named: bool, now: bool, again: bool) -> Room {
         let lies_there = self.is_listed_at(target.shard) || named;
         match (now && again, target.revives) {
@@ -387,8 +395,8 @@ impl ItemState {
         if self.is_pending() { (attached, Instance::Pending) } else { self.attach_to_run_slowly() }
     }
 
-    /// Notes that a thread waits for the run that has begun, asks this run to stop, or wants to learn when the run is
-    /// asked to stop.
+    /// Notes that a thread attaches something to the run that has begun: the signal of a waiting thread, a request to
+    /// stop, or an alarm for such a request.
     pub(crate) const fn attach_to_run_slowly(self) -> (Self, Instance) {
         if self.is_running() { (self.attached(), Instance::Running) } else { (self, Instance::None) }
     }

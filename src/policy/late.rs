@@ -1,17 +1,17 @@
 //! Detects woken workers that do not get a CPU, in pools that share items with sibling pools.
 //!
-//! A worker that has been woken, or that is being made, counts as running. So no other worker is woken for the same
+//! A worker that has been woken, or that is being made, counts as if it ran. So no other worker is woken for the same
 //! item. But an issuer that does not pause, or another process, may keep the worker's CPU busy. In this case, the
 //! sibling pools may take the item after at most [`RARELY`]. If the pool had woken no worker for twice [`RARELY`]
 //! before this wake-up, the sibling pools may already take the item after [`LATE`].
 //!
 //! So each wake-up needs a deadline, but almost all wake-ups meet their deadlines. One deadline of the manager covers
-//! all wake-ups that happen before that deadline. A check takes 11 µs in measurements. This is longer than a wake-up.
+//! all wake-ups that happen before that deadline. In measurements, a check takes 11 µs, which is longer than a wake-up.
 //! So a check every 200 µs takes 5 % of a CPU. A stream of small items has thousands of wake-ups per second. So if no
-//! worker of a stream is late, the manager checks the stream ever more rarely. The time until the next check is the
-//! age of the stream, but at most [`RARELY`]. If a check finds a worker on its way, the check sets an exact deadline
-//! for this worker. If a check finds no worker on its way, and no worker was woken since the previous check, the
-//! stream ends.
+//! worker of a stream is late, the manager checks the stream ever more rarely. The time until the next check is the age
+//! of the stream, but at most [`RARELY`]. If a check finds a worker on its way, the check sets an exact deadline for
+//! this worker. If a check finds no worker on its way, and no worker was woken since the previous check, the stream
+//! ends.
 
 #![forbid(unsafe_code)]
 
@@ -20,7 +20,8 @@ use std::time::Duration;
 
 use super::time::Time;
 
-/// Outside a stream, siblings may take an item when the worker that was woken for it has been on its way for this long.
+/// Outside a stream of wake-ups, siblings may take an item when the worker that was woken for it has been on its way
+/// for this long.
 pub(crate) const LATE: Duration = Duration::from_micros(200);
 
 /// The longest time between two checks of a stream of wake-ups. So a woken worker without a CPU stays unnoticed for at
@@ -37,7 +38,7 @@ pub(crate) struct LateWorkers {
     next_look: Option<Time>,
     /// Whether a worker was woken since the last check.
     woke: bool,
-    /// Whether the last check found a late worker, and there has been a late worker at every moment since.
+    /// Whether the last check found a late worker, and at least one worker has been late ever since.
     late: bool,
     /// In a stream, the interval until the next check. The last check that found no worker on its way has set this
     /// interval.

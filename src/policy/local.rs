@@ -1,15 +1,15 @@
-//! Decides which items stay with the worker that queued them, and for how long such items come first. Decides in the
-//! same way whether a worker runs the item that gets the slot of its last item.
+//! Decides which items stay with the worker that queued them, and for how long such items run before others. The same
+//! rules decide whether a worker itself runs the item that gets the slot of the worker's last item.
 //!
-//! If a worker's item queues another item, the same worker should run that item. The data is in the worker's cache, and
-//! neither a wake-up nor a shared cache line is needed. So the worker keeps a short *local list* of such items. Other
-//! workers of the pool can steal from it.
+//! If a worker's item queues another item, the same worker should run that item. The item's data is in the worker's
+//! cache, and the item needs neither a wake-up nor a shared cache line. So the worker keeps a short *local list* of
+//! such items. Other workers of the pool can steal from it.
 //!
-//! When an item ends, the first item that waits for a slot of the queue gets its slot. This item is the *heir*. If
-//! other items wait in the heir's [part](super::parts) of the pool's list, the heir goes to the end of this part. But
-//! if an issuer is faster than the workers, most of its items wait for slots, so most items would pass through two
-//! lists. So while the pool is [brisk](super::brisk), a worker runs up to [`HEIRS`] short heirs at once, and counts
-//! them as local items.
+//! When an item ends, its slot goes to the *heir*: the first item that waits for a slot of the queue. If other items
+//! wait in the heir's [part](super::parts) of the pool's list, the heir goes to the end of this part. But if an issuer
+//! is faster than the workers, most of its items wait for slots. Most items would then pass through two lists: the
+//! waiting list and the pool's list. So while the pool is [brisk](super::brisk), a worker runs up to [`HEIRS`] short
+//! heirs at once, and counts them as local items.
 //!
 //! A local item delays other items, and may itself wait although a CPU is free. Three rules limit both delays:
 //!
@@ -19,9 +19,9 @@
 //! * A worker takes several local items in a row before other items. It takes as many as it can run in 0.1 ms, but at
 //!   most [`IN_A_ROW`]. Then it takes the same number of items from the pool's list, if there are any. Suppose that an
 //!   item waits on the pool's list. On each CPU, at most `IN_A_ROW` local items overtake this item. In addition, one
-//!   local item may overtake it for each item that workers take from the pool's list before it. Items of other
-//!   [parts](super::parts) of the list are included. If the local items turn out to be long, a check of the manager
-//!   ends the row.
+//!   local item may overtake it for each item that workers take from the pool's list before it. This number includes
+//!   the items of other [parts](super::parts) of the list. If the local items turn out to be long, a check of the
+//!   manager ends the row.
 //! * The first local item wakes no other worker, because its own worker will be ready sooner. The second local item
 //!   wakes a worker if the pool has a free CPU. If the present item turns out to be long, a check of the manager moves
 //!   the local items to the pool's list. If the pool has a free CPU, this is the next check. Otherwise, it is the
@@ -35,9 +35,9 @@ const SHORT: u32 = 16;
 /// While other items wait, a worker runs at most this many local items one after the other.
 const IN_A_ROW: u32 = 64;
 
-/// While other items wait, a worker runs at most this many heirs one after the other. Meanwhile, it takes no item from
-/// the heirs' part of the pool's list. If a row were twice as long, another worker of the same speed would pass over
-/// this part so often in the meantime that it takes items from this part. Then both workers would write the part's
+/// While other items wait, a worker runs at most this many heirs one after the other. During such a row, it takes no
+/// item from the heirs' part of the pool's list. In a row twice as long, another worker of the same speed would pass
+/// over this part so often that it would have to take items from the part. Both workers would then write the part's
 /// cache lines.
 const HEIRS: u32 = 32;
 
@@ -56,8 +56,8 @@ pub(crate) const fn keeps(span: u32, kept: usize) -> bool {
 
 /// Returns whether the manager ends the row of a worker. `begun` is the number of items that the worker has begun since
 /// the last check. If a row lasts from one check to the next, `begun` is at most [`IN_A_ROW`], and the manager ends the
-/// row. So no row lasts for longer than two checks and one item. A worker with short items begins more items between
-/// two checks.
+/// row. So no row lasts for longer than two checks and one item. If a worker's items are short, it begins more items
+/// than that between two checks.
 pub(crate) const fn ends_row(begun: u64) -> bool {
     begun <= IN_A_ROW as u64
 }

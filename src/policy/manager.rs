@@ -3,7 +3,7 @@
 //!
 //! The caller passes in the time `now`, and gets back the duties that are due and the next deadline. The engine's
 //! manager thread sleeps until [`Manager::next_wake`], or until another thread sends a request. A simulated machine
-//! moves its clock to that time.
+//! moves its clock to [`Manager::next_wake`] instead.
 
 #![forbid(unsafe_code)]
 
@@ -34,8 +34,8 @@ pub(crate) enum Duty<P> {
     Hurry,
     /// Try each pool in the line, even if no thread has left. The schedule performs this duty itself.
     TryLine,
-    /// Make the cleaner, which destroys the values that the manager must not destroy, and the thread that calls due
-    /// wakers. Make each of them only if it is needed. If that fails, tell [`Manager::cleaner_failed`].
+    /// Make two threads, each only if it is needed: the cleaner, which destroys the values that the manager must not
+    /// destroy, and the thread that calls due wakers. If that fails, tell [`Manager::cleaner_failed`].
     Clean,
 }
 
@@ -115,7 +115,7 @@ impl<P: Clone> Manager<P> {
     }
 
     /// Notes that a thread could not be made. If a pool still wants a thread, the manager tries that pool again after
-    /// the pools that asked meanwhile. So a pool whose attempts fail again and again does not delay the other pools.
+    /// the pools that have asked since. So a pool whose attempts fail again and again does not delay the other pools.
     pub(crate) fn creation_failed(&mut self, still_wanted_by: Option<P>, now: Time) {
         self.creations_from = now + CREATION_COOLDOWN;
         if let Some(pool) = still_wanted_by {
@@ -124,13 +124,13 @@ impl<P: Clone> Manager<P> {
     }
 
     /// Notes that the cleaner could not be made. The manager tries to make the cleaner again after it has tried the
-    /// pools that asked meanwhile.
+    /// pools that have asked since.
     pub(crate) fn cleaner_failed(&mut self, now: Time) {
         self.creation_failed(None, now);
         self.clean_at(self.after_the_others());
     }
 
-    /// Returns the moment after the time at which the manager next tries to make workers for the waiting pools.
+    /// Returns the time of an attempt that must follow the attempts for the waiting pools.
     fn after_the_others(&self) -> Time {
         self.creations_from + Duration::from_nanos(1)
     }
@@ -172,7 +172,7 @@ impl<P: Clone> Manager<P> {
     }
 
     /// Notes that a thread has left. The manager then tries the first pool in the line, before it tries pools that have
-    /// asked for a worker meanwhile.
+    /// asked for a worker since.
     pub(crate) fn room(&mut self, now: Time) {
         let from = if now < self.creations_from { now } else { Time::default() };
         self.try_first(from);
@@ -188,7 +188,7 @@ impl<P: Clone> Manager<P> {
     /// the first pool in the line.
     pub(crate) fn served(&mut self, is_it: impl Fn(&P) -> bool, now: Time) {
         self.line.served(is_it);
-        // When a starving pool is next refused a thread, a new turn begins.
+        // A new turn begins the next time that a starving pool is refused a thread.
         self.hurry_at = None;
         self.try_first(now);
     }
@@ -286,7 +286,7 @@ impl<P: Clone> Manager<P> {
                 pools.into_iter().for_each(|pool| self.create(pool, now));
                 self.take_due(now)
             }
-            // The pool asked for this worker before another attempt failed.
+            // After the pool asked for this worker, another attempt failed. So the cooldown applies to this worker too.
             Duty::Create(pool) if now < self.creations_from => {
                 self.create(pool, now);
                 self.take_due(now)
@@ -308,7 +308,7 @@ impl<P: Clone> Manager<P> {
         self.duties.next()
     }
 
-    /// Evaluates a check of a watched pool, and schedules the next check. Returns what the engine does.
+    /// Evaluates a check of a watched pool, and schedules the next check. Returns the engine's next step.
     pub(crate) fn looked(
         &mut self,
         pool: P,
@@ -530,8 +530,8 @@ mod tests {
         assert_eq!(due(&mut manager, at(4999)), [Duty::Create('a')]);
     }
 
-    /// spec: E2.5 (a busy worker gives way between items): after a turn, every busy worker may give way. After a new
-    /// thread, the next turn begins when a starving pool is refused again.
+    /// spec: E2.5 (a busy worker gives way between items): after a turn, every busy worker may give way. Once a thread
+    /// was made, the next turn begins when a starving pool is refused again.
     #[test]
     fn workers_hurry_after_a_pool_has_starved_for_a_turn() {
         let mut manager = Manager::new(Rules::default());

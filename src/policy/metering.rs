@@ -11,12 +11,12 @@
 //! taken long without using CPU time. The next item then has a window of its own.
 //!
 //! In most windows, all items come from a single queue. If a window has items of several queues, its whole CPU time is
-//! charged to one queue, as in the kernel. This is the queue whose item was running at the last tick, if that queue
-//! has an item in the window. So on average, each queue is charged for its share. If a tick ends the window, the queue
-//! of the item that was running at this tick is charged. A tick that comes while the worker reads its CPU clock counts
-//! for no item: the reading is a system call, and a kernel that preempts lazily often preempts a thread there. An
-//! interrupted item does not count as running at a tick. But the queue of an interrupted item is charged if the
-//! earlier items of the window cannot have used that much time.
+//! charged to one queue, as in the kernel. This is the queue whose item was running at the last tick, if that queue has
+//! an item in the window. So on average, each queue is charged for its share. If a tick ends the window, the queue of
+//! the item that was running at this tick is charged. A tick that comes while the worker reads its CPU clock counts for
+//! no item. The reason is that the reading is a system call, during which a kernel that preempts lazily often preempts
+//! the thread. An interrupted item does not count as running at a tick. But the queue of an interrupted item is charged
+//! if the earlier items of the window cannot have used that much time.
 
 #![forbid(unsafe_code)]
 
@@ -30,8 +30,8 @@ const MOST_ITEMS: u32 = 1024;
 const STRIDE: u32 = 16;
 /// A duration that is too short to tell which item has used it.
 const LITTLE: Duration = Duration::from_micros(5);
-/// If the time that is not charged yet is at least this long, it belongs to the present item. Items that came earlier
-/// in the window use less time than this.
+/// If the uncharged CPU time is at least this long, it belongs to the present item, because the earlier items of a
+/// window use less time than this.
 const SURELY_OWN: Duration = Duration::from_millis(10);
 
 /// The state of a worker's window.

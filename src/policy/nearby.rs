@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use super::cpu_set::CpuSet;
 use super::topology::{Cpu, Topology};
 
-/// The slots near each CPU and each node of a machine. A slot is the number of one of the executor's CPUs, counted in
-/// ascending order.
+/// The slots near each CPU and each node of a machine. A slot is the index of one of the executor's CPUs, in ascending
+/// order of the CPU numbers.
 #[derive(Debug)]
 pub(crate) struct Nearby {
     /// The slot that serves each CPU, by CPU number, or `None` if the machine has no such CPU.
@@ -51,8 +51,8 @@ impl Nearby {
     }
 }
 
-/// Returns the slot for `cpu`. If `cpu` has no slot of its own, returns a slot in the same core, else in the same
-/// cache, else in the same node, else in the whole machine.
+/// Returns the slot for `cpu`. If `cpu` has no slot of its own, returns a slot in the smallest group that has one: the
+/// core, the cache, the node, or the machine.
 fn nearest(cpu: Cpu, served: &[(Cpu, usize)]) -> Option<usize> {
     let distances: [fn(Cpu, Cpu) -> bool; 5] = [
         |one, other| one.id == other.id,
@@ -80,8 +80,8 @@ mod tests {
     /// spec: W6.3 (an item for a CPU outside of the allowed set runs elsewhere): the item runs on a nearby CPU.
     #[test]
     fn the_nearest_used_cpu_serves_an_unused_one() {
-        // Two nodes with two caches each, two cores per cache, and two threads per core. The CPU numbers of SMT
-        // siblings differ by eight.
+        // The machine has two nodes with two caches each, two cores per cache, and two threads per core. The CPU
+        // numbers of SMT siblings differ by eight.
         let topology = Topology::uniform(2, 2, 2, 2);
         let table = [
             // used, cpu, served by

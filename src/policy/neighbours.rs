@@ -138,7 +138,7 @@ mod tests {
     /// spec: A3.4 (nearest first)
     #[test]
     fn a_cpu_asks_its_cache_first_and_then_its_node() {
-        // Two nodes with two caches each, and two CPUs per cache.
+        // The machine has two nodes with two caches each, and two CPUs per cache.
         let topology = Topology::uniform(2, 2, 2, 1);
         let neighbours = Neighbours::derive(&topology, &pods(&topology, AffinityScope::Cpu));
         assert_eq!(order(&neighbours, 0, 8), [1, 2, 3, 4, 5, 6, 7]);

@@ -1,8 +1,9 @@
-//! Decides which offences are reported. Reports become ever rarer, like the kernel's reports of CPU hogs.
+//! Decides which offences of items, such as a block without a guard, are reported. Reports become ever rarer, like the
+//! kernel's reports of CPU hogs.
 
 #![forbid(unsafe_code)]
 
-/// The first offence of an item type that is reported has this number. Numbers start at 1.
+/// The number of the first offence of an item type that is reported. The offences are numbered from 1 on.
 pub(crate) const TOLD_FROM: u64 = 4;
 
 /// Returns whether the offence number `count` of an item type is reported. The reported offences are the 4th, 5th, 7th,

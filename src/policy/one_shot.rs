@@ -43,7 +43,8 @@ pub(crate) enum Take {
     /// The item was cancelled, and the handle still uses the cell. Leave the cell alone. `late` says whether the item's
     /// deadline had passed.
     Leave { late: bool },
-    /// The item was cancelled, and the handle is gone. Free the cell. `late` is as above.
+    /// The item was cancelled, and the handle is gone. Free the cell. `late` says whether the item's deadline had
+    /// passed.
     Free { late: bool },
 }
 
@@ -59,7 +60,7 @@ pub(crate) enum Stop {
     Ended,
 }
 
-/// The answer to a running item that begins to listen for its handle.
+/// The answer to a running item that begins to listen for a request of its handle to stop.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Listen {

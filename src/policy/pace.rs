@@ -6,21 +6,22 @@
 //! *spare*. The detector takes out each further worker only after a gap. The gap grows with the number of workers that
 //! are out in excess of what the pool may spare.
 //!
-//! A pool may spare as many workers as it has CPUs. Each sleeper that comes back, because its sleep has ended, lets
-//! the pool spare one more sleeper. So if items sleep for a while and then end, the number of sleepers may double
-//! within the time of one sleep, until the CPUs are busy or the limits of the queues are reached. If no sleeper comes
-//! back, only the gaps let the pool grow. Each second halves the number of returns that count. A return does not count
-//! at all if the pool uses less than half of what it may spare. So the pool forgets a crowd that it no longer needs.
+//! A pool may spare as many workers as it has CPUs. Each sleeper that comes back, because its sleep has ended, lets the
+//! pool spare one more sleeper. So if items sleep for a while and then end, the number of sleepers may double within
+//! the time of one sleep. It grows until the CPUs are busy or the limits of the queues are reached. If no sleeper comes
+//! back, only the gaps let the pool grow. The number of returns that count is halved every second. A return does not
+//! count at all if the pool's sleepers are fewer than half of those that it may spare. So the pool forgets a crowd that
+//! it no longer needs.
 //!
 //! A worker that sleeps without a guard keeps its CPU from other workers until the manager finds this worker asleep.
 //! Many sleeps are over before that. So a pool of several CPUs is *covered* while many sleepers come back
-//! ([`Pace::covers`]): as many further workers may run as the pool has CPUs. They use the CPUs of the workers that
-//! sleep without the manager's knowledge, so checks may be rarer, too. The price is that workers share CPUs while none
-//! of them sleeps.
+//! ([`Pace::covers`]): the pool may run as many further workers as it has CPUs. These workers use the CPUs of the
+//! workers that sleep without the manager's knowledge, so checks may be rarer, too. The price is that workers share
+//! CPUs while none of them sleeps.
 //!
-//! Known limit: items that take turns with one lock also come back one after the other. So each return of such an
-//! item may let one more of these items start, up to the limits of the queues and of the executor. But only one of
-//! them goes on at a time.
+//! The rule has a known limit. Items that take turns with one lock also come back one after the other. So each return
+//! of such an item may let one more of these items start, up to the limits of the queues and of the executor. But only
+//! one of these items can continue at a time.
 //!
 //! The gaps are longer for hogs, because further threads do not help against hogs. A hog that ends does not let the
 //! pool spare one more hog. Declared blocks (guards) are not paced.
@@ -67,11 +68,12 @@ pub(crate) enum Why {
     Hog,
 }
 
-/// After this time, a return counts half.
+/// After this time, a return counts only half.
 const HALF_LIFE: Duration = Duration::from_secs(1);
 
-/// A pool may be covered if at least this many sleepers for each of its CPUs have come back. Only needed returns
-/// count. So a pool reaches this number only if about one and a half sleepers for each CPU are out at the same time.
+/// A pool may be covered if at least this many sleepers for each of its CPUs have come back. Only returns that the pool
+/// needs are counted. So a pool reaches this number only if about one and a half sleepers for each CPU are out at the
+/// same time.
 const COVERING: usize = 2;
 
 /// The time at which a worker was last taken out, for each reason, and the number of sleepers that have come back.
@@ -79,7 +81,7 @@ const COVERING: usize = 2;
 pub(crate) struct Pace {
     sleeper: Option<Time>,
     hog: Option<Time>,
-    /// The sleepers that have come back. Old returns count for less.
+    /// The number of sleepers that have come back. Old returns count for less.
     returns: usize,
     /// The time at which `returns` was last halved, or at which the first sleeper came back.
     halved: Time,
@@ -108,7 +110,7 @@ impl Pace {
     pub(crate) fn at(self, now: Time, returns: usize, out: usize, cpus: usize) -> Self {
         let halvings = now.since(self.halved).as_nanos() / HALF_LIFE.as_nanos();
         let kept = u32::try_from(halvings).ok().and_then(|by| self.returns.checked_shr(by)).unwrap_or(0);
-        // Returns from a pool that uses less than half of what it may spare do not show that it needs more.
+        // If the pool uses less than half of what it may spare, the returns do not show that it needs more.
         let is_used = 2 * (out + returns) >= cpus + kept;
         match kept + if is_used { returns } else { 0 } {
             0 => Self { sleeper: self.sleeper, hog: self.hog, ..Self::NEW },
@@ -170,8 +172,8 @@ mod tests {
         assert!(out_after(Why::Hog, 2, hour) < 100, "{}", out_after(Why::Hog, 2, hour));
     }
 
-    /// Returns the largest number of sleepers that are out if there is always another worker to take out, each sleep
-    /// lasts for `sleep`, and a check follows after each millisecond.
+    /// Returns the largest number of sleepers that are out at a time. There is always another worker to take out, each
+    /// sleep lasts for `sleep`, and a check follows after each millisecond.
     fn most_out(cpus: usize, sleep: Duration, time: Duration) -> usize {
         let (start, step) = (Time::default() + Duration::from_secs(1), Duration::from_millis(1));
         let (mut pace, mut sleepers, mut most, mut now) = (Pace::NEW, Vec::new(), 0, start);

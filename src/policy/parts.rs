@@ -2,28 +2,30 @@
 //!
 //! The worklist of a managed pool has a *part* for each CPU where possible, but at most [`MOST`] parts. An issuer adds
 //! its entry to the part of its CPU. A worker prefers the part of the CPU on which it runs. So an item, the counts of
-//! its queue on that CPU, and the ends of the list mostly stay in the cache of one CPU, and workers of different CPUs
-//! seldom wait for each other.
+//! its queue on that CPU, and the ends of the list mostly stay in the cache of one CPU. For the same reason, workers of
+//! different CPUs seldom wait for each other.
 //!
 //! The entries of one part leave it in order. There is no order between entries of different parts, so a worker must
 //! not neglect the parts of other CPUs:
 //!
 //! * A worker takes at most [`LONGEST`] entries from one part in a *stretch*, and then chooses a part again. While the
 //!   worker's items are short, a stretch has only as many entries as fit into 25 µs. Otherwise, the worker reads the
-//!   clock before each entry, and all entries of a stretch begin within 1 ms. So short items that wait behind long
-//!   ones start together.
+//!   clock before each entry, and all entries of a stretch begin within 1 ms. So if short items follow long ones, the
+//!   worker can still take several of them in one stretch.
 //! * With each choice, the worker *passes over* all other parts that have entries. If a part was passed over twice as
-//!   often as there are parts, the next worker that chooses a part chooses this one. A stretch that begins with
-//!   an heir ([`local`](super::local)) is no choice of the heir's part, because the worker takes no entry from it.
-//! * If the items are long, it hardly matters in which cache they are. Then each worker goes from part to part.
+//!   often as there are parts, the next worker that chooses a part chooses this one. A stretch that begins with an heir
+//!   ([`local`](super::local)) does not count as a choice of the heir's part, because the worker takes no entry from
+//!   that part.
+//! * If the items are long, it hardly matters in which cache they are. In that case, each worker goes from part to
+//!   part.
 //! * If several parts were passed over twice as often as there are parts, a worker chooses the part that was passed
 //!   over most often. If its items are long, a worker chooses in this way among all parts that have entries.
 //!
 //! There are at most as many parts as CPUs. So at most 64 entries for each CPU overtake the first entry of a part.
-//! These are the entries of three stretches for each part, and those that each running worker still takes in a stretch
-//! that it had begun before. While the items are as short as they were before, each of these stretches takes at most
-//! 25 µs. If the items become long during a stretch, a check of the manager ends the stretch, as it ends a row of
-//! local items ([`local`](super::local)).
+//! These are the entries of three stretches for each part, and the rest of one earlier stretch for each running worker.
+//! While the items are as short as they were before, each of these stretches takes at most 25 µs. If the items become
+//! long during a stretch, a check of the manager ends the stretch, as it ends a row of local items
+//! ([`local`](super::local)).
 
 #![forbid(unsafe_code)]
 
@@ -45,8 +47,8 @@ const TIME: Duration = Duration::from_millis(1);
 /// A stretch of short items takes at most 0.1 ms divided by this number.
 const PER_SPAN: u32 = 4;
 
-/// Returns whether items are long: so long that less than two of them fit into 25 µs. `span` is the number of items
-/// that take 0.1 ms.
+/// Returns whether items are long, so that fewer than two of them fit into 25 µs. `span` is the number of items that
+/// take 0.1 ms.
 const fn are_long(span: u32) -> bool {
     span < 2 * PER_SPAN
 }
@@ -84,7 +86,7 @@ impl Division {
         self.mask + 1
     }
 
-    /// Returns the part of a CPU. Each CPU has one, even if the pool does not serve it.
+    /// Returns the part of a CPU. Each CPU has a part, even if the pool does not serve this CPU.
     #[inline]
     pub(crate) const fn part_of(self, cpu: usize) -> usize {
         cpu >> self.shift & self.mask
@@ -134,7 +136,7 @@ impl Stretch {
     }
 
     /// Ends the stretch of a worker that was blocked. The worker still knows in which part it was, so that workers with
-    /// long items do not all go on to the same part.
+    /// long items do not all move on to the same part.
     #[must_use]
     pub(crate) const fn over(self) -> Self {
         Self { left: 0, ..self }
@@ -159,7 +161,7 @@ impl Stretch {
     }
 }
 
-/// A part as a worker sees it when it chooses.
+/// A worker's view of a part at the time when the worker chooses a part.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Seen {
     pub(crate) has_entries: bool,

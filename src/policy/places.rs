@@ -1,9 +1,9 @@
 //! Decides which submissions get one of the places for a queue's pending items.
 //!
 //! A submission takes a place if one is free. Otherwise it is refused, or its issuer waits in a line. While issuers
-//! wait in line, all other submissions are refused, so a place that becomes free goes to the first issuer in line. When
-//! a timer fires, its item was accepted earlier. Such an item takes a place even if none is free, so more places may be
-//! taken than there are.
+//! wait in line, all other submissions are refused, so a place that becomes free goes to the first issuer in line. The
+//! item of a timer is accepted before the timer fires. So when the timer fires, the item takes a place even if none is
+//! free, and more places may be taken than there are.
 
 #![forbid(unsafe_code)]
 
@@ -28,8 +28,8 @@ impl Places {
         if self.0 < max { Some(Self(self.0 + 1)) } else { None }
     }
 
-    /// Takes this many places, or as many as are free. If an issuer waits in line, takes none. Also returns how many it
-    /// took.
+    /// Takes this many places, or as many as are free. If an issuer waits in line, takes none. Also returns the number
+    /// of places that it took.
     #[inline]
     pub(crate) const fn take_many(self, max: u64, places: u64) -> (Self, u64) {
         let free = max.saturating_sub(self.0);

@@ -17,8 +17,8 @@ const CORES_PER_SHARD: usize = 8;
 /// Decides how near an item of an unbound queue stays to the CPU that queued it.
 ///
 /// A scope divides the CPUs of the machine into pods. Each pod has its own workers, and an item goes to the pod of the
-/// CPU that queued it. Small pods keep data warm. If a pod cannot take an item, the item goes to the nearest pod that
-/// can take it, unless the queue is [strict](crate::Attrs::strict).
+/// CPU that queued it. Small pods keep an item's data in nearby caches. If a pod cannot take an item, the item goes to
+/// the nearest pod that can take it, unless the queue is [strict](crate::Attrs::strict).
 ///
 /// # Examples
 ///
@@ -134,7 +134,7 @@ pub(crate) struct Pods {
 }
 
 impl Pods {
-    /// Divides the CPUs of the machine first, and restricts the pods to `allowed` afterwards. So the other CPUs in
+    /// Divides the CPUs of the machine into pods, and then restricts the pods to `allowed`. So the other CPUs in
     /// `allowed` do not influence whether two CPUs share a pod. A CPU that the topology does not know belongs to no
     /// pod.
     pub(crate) fn derive(topology: &Topology, scope: AffinityScope, allowed: &CpuSet) -> Self {

@@ -1,7 +1,7 @@
 //! Decides whether a thread that needs the manager makes the manager's thread.
 //!
-//! At most one attempt is under way at any time, however long it takes, because two managers would each keep only some
-//! of the deadlines. If an attempt fails, the next attempt begins at least a second after the failed attempt has ended.
+//! At most one attempt to make the manager is under way at any time, however long it takes, because two managers would
+//! each keep only some of the deadlines. If an attempt fails, the next attempt begins at least a second after its end.
 
 #![forbid(unsafe_code)]
 
@@ -27,12 +27,12 @@ pub(crate) enum Attempt {
     Make,
     /// Ask the manager, which exists.
     Ask,
-    /// Go on without a manager, because there is none, and this thread does not make one now.
+    /// Continue without a manager, because there is none, and this thread does not make one now.
     GoWithout,
 }
 
 impl Presence {
-    /// Returns what a thread that needs the manager does.
+    /// Returns the next step of a thread that needs the manager.
     pub(crate) fn needed(&mut self, now: Time) -> Attempt {
         match *self {
             Self::There => Attempt::Ask,
@@ -44,8 +44,8 @@ impl Presence {
         }
     }
 
-    /// Notes that the attempt has succeeded. The manager's new thread calls this too, so that this thread never finds
-    /// the manager missing.
+    /// Notes that the attempt has succeeded. The manager's new thread calls this function too, so that the new thread
+    /// never finds the manager missing.
     pub(crate) fn made(&mut self) {
         debug_assert!(!matches!(self, Self::Missing { .. }), "an attempt succeeded that no thread had begun");
         *self = Self::There;

@@ -4,7 +4,7 @@
 //! worker that the manager could not make immediately. The call ends when no reservation waits any more. While the call
 //! lasts, its deadline is one of the pool's deadlines.
 //!
-//! The call goes on even if no queue has a rescuer, although the manager then wakes ten times per second for nothing.
+//! The call continues even if no queue has a rescuer, although the manager then wakes ten times per second for nothing.
 //! The reason is that a queue with a rescuer may be built while the pool waits, and that its items may come to this
 //! pool.
 
@@ -20,7 +20,7 @@ pub(crate) const MAYDAY_INITIAL: Duration = Duration::from_millis(10);
 /// The interval at which a pool calls rescuers again while the need lasts.
 pub(crate) const MAYDAY_INTERVAL: Duration = Duration::from_millis(100);
 
-/// After this many items in one pool, a rescuer goes on to the next pool that called it.
+/// After this many items in one pool, a rescuer moves to the next pool that called it.
 const TURN: usize = 16;
 
 /// Whether a pool needs a worker that cannot be made, and whether it has called for help.

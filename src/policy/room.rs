@@ -19,9 +19,9 @@
 //! worker is asked to give way, even the only running worker of a pool. So pools that share too few threads take turns
 //! of that length, however short their items are.
 //!
-//! **The bound.** A starving pool that is the `k`-th oldest in the line waits for at most `2k` rounds. A round takes at
-//! most the sum of three times: a turn, the time from the turn's end until an item ends on any thread, and the time to
-//! make a thread.
+//! **The bound.** A starving pool that is the `k`-th oldest in the line waits for at most `2k` rounds. The longest
+//! round is the sum of three times: a turn, the time from then until an item ends on any thread, and the time to make a
+//! thread.
 
 #![forbid(unsafe_code)]
 
@@ -32,7 +32,7 @@ use super::time::Time;
 /// If no worker answers a request to give way for this long, even the only running worker of a pool gives way.
 pub(crate) const TURN: Duration = Duration::from_millis(1);
 
-/// A pool starves if it has waited for a thread for this long and has begun no item meanwhile, even if its workers
+/// A pool starves if it has waited for a thread for this long and has begun no item in that time, even if its workers
 /// seem to run.
 pub(crate) const FAMINE: Duration = Duration::from_secs(1);
 
@@ -42,9 +42,9 @@ pub(crate) const FAMINE: Duration = Duration::from_secs(1);
 pub(crate) enum Shortage {
     /// The pool lacks only a spare worker.
     None,
-    /// The pool's work would go on sooner with one more thread.
+    /// The pool's work makes progress, but would make more with one more thread.
     Waits,
-    /// The pool's work does not go on at all.
+    /// The pool's work makes no progress.
     Starves,
 }
 
@@ -114,7 +114,7 @@ impl<P> Line<P> {
     }
 }
 
-/// The time for which a pool has waited for a thread and begun no item.
+/// The time during which a pool has waited for a thread and has begun no item.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct Famine {
     since: Option<(Time, u64)>,

@@ -5,9 +5,9 @@
 //! items are drawn at random, so that no pattern of items is missed or favoured. The weight of an item is fixed before
 //! the item's run time is known, so sums are right on average for any mix of items.
 //!
-//! The rate follows from the *mean* run time of items, because the cost of timing is compared with this mean. The rate
-//! does not follow from the last item alone, because a single long item at the end of a burst says nothing about the
-//! next burst.
+//! The *rate* (the fraction of items that are timed) follows from the mean run time of items, because timing must cost
+//! little in comparison with this mean. The rate does not follow from the last item alone, because a single long item
+//! at the end of a burst says nothing about the next burst.
 
 #![forbid(unsafe_code)]
 
@@ -15,7 +15,8 @@ use std::time::Duration;
 
 use super::time::Time;
 
-/// If items run for this long on average, all items are timed. Timing all items costs a few per cent of their run time.
+/// If items run for at least this long on average, all items are timed. Timing all items costs a few per cent of their
+/// run time.
 const LONG: Duration = Duration::from_micros(4);
 /// The approximate number of past items that determine the mean.
 const MEMORY: u64 = 256;

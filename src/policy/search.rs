@@ -1,9 +1,9 @@
 //! Decides whether a thread searches for a short time before it sleeps.
 //!
 //! A sleeping thread is expensive to wake. The waker pays 2 to 5 µs for the system call. On another CPU, the woken
-//! thread starts up to 50 µs later. So an idle worker, or a thread that joins an item, first *searches*: it stays awake
-//! for at most [`LIMIT`], and sleeps only if its event has not happened by then. A search in vain costs less than the
-//! wake-up that it might have saved.
+//! thread starts up to 50 µs later. So an idle worker, or a thread that joins an item, first *searches* for at most
+//! [`LIMIT`]: it stays awake, and sleeps only if its event has not happened by then. A search in vain costs less than
+//! the wake-up that it might have saved.
 //!
 //! Two rules bound the cost:
 //!
@@ -15,9 +15,9 @@
 //!
 //! A search is most expensive if another thread wants the CPU. The system may let that thread run for milliseconds,
 //! whereas a sleeping thread gets its CPU soon after it is woken. So if a thread searches while it waits for an item,
-//! it also spends the time for which it lost its CPU. It does so even if the item has ended by then. A worker spends
-//! only the CPU time that its search has used. The worker often loses its CPU to the issuer of the next item, and
-//! other workers can take the items that arrive meanwhile.
+//! it also spends credit for the time in which it lost its CPU. It does so even if the item has ended by then. A worker
+//! spends credit only for the CPU time that its search has used. There are two reasons: a worker often loses its CPU to
+//! the issuer of the next item, and other workers can take the items that arrive in the meantime.
 
 #![forbid(unsafe_code)]
 
@@ -38,12 +38,12 @@ const SKIP_EARNS: i32 = SAVES / 64;
 const FIRST_CREDIT: i32 = 5 * SAVES;
 
 /// The greatest credit in ns, and the greatest debt. 1600 skipped searches earn back the greatest debt. So threads
-/// notice soon that no other thread wants their CPU any more. If a search loses the CPU for a time slice of 3 ms, that
-/// is a cost of 2 µs for each of these skipped searches.
+/// notice soon that no other thread wants their CPU any more. If one search in 1600 loses its CPU for a time slice of
+/// 3 ms, the cost is 2 µs for each skipped search.
 const MOST_CREDIT: i32 = 20 * SAVES;
 const MOST_DEBT: i32 = 25 * SAVES;
 
-/// Whether it is worth searching. The last searches decide this. This is a plain value.
+/// Whether a search is worthwhile, judged by the last searches. This is a plain value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Patience {
     /// The credit in ns, or the debt if it is negative.
@@ -51,7 +51,7 @@ pub(crate) struct Patience {
 }
 
 impl Patience {
-    /// Before the first search.
+    /// The value before the first search.
     pub(crate) const NEW: Self = Self { credit: FIRST_CREDIT };
 
     /// Returns whether the thread searches at this opportunity.
@@ -60,8 +60,8 @@ impl Patience {
         if self.credit > 0 { (self, true) } else { (Self { credit: self.credit + SKIP_EARNS }, false) }
     }
 
-    /// Notes the result of a search that took this long. If the search was a thread's wait, `took` includes the time in
-    /// which other threads used the CPU.
+    /// Notes the result of a search that took this long. If the thread searched while it waited for an item, `took`
+    /// includes the time in which other threads used the CPU.
     #[must_use]
     pub(crate) const fn end(self, found: bool, took: Duration) -> Self {
         let has_lost_cpu = took.as_nanos() > 2 * LIMIT.as_nanos();
@@ -88,8 +88,8 @@ impl Searching {
     /// The word of a pool in which no worker has searched yet.
     pub(crate) const NEW: Self = Self { searcher: WorkerId::MAX, patience: Patience::NEW };
 
-    /// Called by a worker that has become idle. Returns whether the worker searches. If so, the worker takes the
-    /// search over from a worker that became idle earlier.
+    /// Begins the search of a worker that has become idle, if the pool has credit. Returns whether the worker searches.
+    /// If so, the worker takes the search over from a worker that became idle earlier.
     #[must_use]
     pub(crate) const fn begin(self, worker: WorkerId) -> (Self, bool) {
         let (patience, searches) = self.patience.begin();
@@ -103,8 +103,8 @@ impl Searching {
         self.searcher == worker
     }
 
-    /// Notes that this worker ends its search. If another worker has taken over the search, that worker goes on. Then
-    /// the result of this worker's search counts only if it has found work.
+    /// Notes that this worker ends its search. If another worker has taken over the search, that worker continues to
+    /// search. In this case, the result of this worker's search counts only if it has found work.
     #[must_use]
     pub(crate) const fn end(self, worker: WorkerId, found: bool, used: Duration) -> Self {
         match (self.searcher == worker, found) {

@@ -234,11 +234,11 @@ mod tests {
             (64, None, 512),
             (65, None, 520),
             (256, None, 2048),
-            // A container with a task limit.
+            // In these rows, the executor runs in a container with a task limit.
             (2, Some(1024), 512),
             (2, Some(300), 150),
             (64, Some(600), 300),
-            // One worker and one spare per CPU and priority, whatever the task limit.
+            // The cap allows for one worker and one spare per CPU and priority, whatever the task limit is.
             (64, Some(100), 256),
             (2, Some(1), 8),
             (0, Some(0), 4),

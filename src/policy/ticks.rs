@@ -16,7 +16,7 @@ pub(crate) struct Ticks {
 }
 
 impl Ticks {
-    /// Returns the ticks of an item. The first tick comes this long after `now`.
+    /// Returns the ticks of an item. The first tick comes at `now + first`.
     pub(crate) fn new(first: Duration, now: Time) -> Self {
         Self { next: now + first, missed: 0 }
     }

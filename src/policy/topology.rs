@@ -1,4 +1,4 @@
-//! The machine as policy sees it: a plain table of CPUs and the groups that they share.
+//! The policy layer's view of the machine: a plain table of CPUs, with the core, the cache and the node of each.
 
 #![forbid(unsafe_code)]
 
@@ -71,8 +71,8 @@ fn number(numbers: &mut BTreeMap<usize, usize>, group: usize) -> usize {
 
 #[cfg(test)]
 impl Topology {
-    /// Returns a regular machine. The machine's CPUs are numbered as x86 firmware numbers them: first the first thread
-    /// of every core, then the second thread of every core.
+    /// Returns a regular machine. The machine's CPUs are numbered as x86 firmware numbers them: the first threads of
+    /// all cores have the lowest numbers, and the second threads follow.
     pub(crate) fn uniform(
         nodes: usize,
         caches_per_node: usize,

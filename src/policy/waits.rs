@@ -7,8 +7,8 @@
 //! * The item needs a slot of a limiter, and stuck items hold all slots of that limiter.
 //!
 //! The stuck items are the largest set of waiters that fits this definition. The algorithm begins with all waiters, and
-//! removes each waiter that is not blocked, until every remaining waiter is blocked. An item that runs without an open
-//! scope, or that waits with a timeout, is not in the picture. So such an item never blocks a waiter.
+//! removes each waiter that is not blocked, until every remaining waiter is blocked. The picture does not contain an
+//! item that runs without an open scope, nor an item that waits with a timeout. So such an item never blocks a waiter.
 
 #![forbid(unsafe_code)]
 
@@ -215,7 +215,8 @@ mod tests {
         let wide = &[(91, 5, 256), (92, 5, 256)];
         let table: &[(&[Row<'_>], &[Id])] = &[
             (&[], &[]),
-            // An item waits for a running item. An item waits for another item that waits for nothing any more.
+            // In the first row, an item waits for a running item. In the second row, an item waits for another one,
+            // which does not wait any more.
             (&[(1, one, &[End(2)])], &[]),
             (&[(1, one, &[]), (2, two, &[End(1)])], &[]),
             // Two items wait for each other, an item waits for itself, and three items wait in a circle.
@@ -248,8 +249,8 @@ mod tests {
         assert!(stuck(&[needs_slot, holder], &[(92, 1, 2)]).is_empty());
         assert!(stuck(&[needs_slot, holder], &[(92, 2, 2)]).is_empty());
         assert_eq!(stuck(&[needs_slot, holder, another], &[(92, 2, 2)]), [1, 2, 3]);
-        // The limit was lowered meanwhile. While an item that can end holds a slot, even a slot beyond the limit, no
-        // item counts as stuck.
+        // The limit has been lowered. While an item that can end holds a slot, even a slot beyond the limit, no item
+        // counts as stuck.
         assert!(stuck(&[needs_slot, holder], &[(92, 2, 1)]).is_empty());
         assert_eq!(stuck(&[needs_slot, holder, another], &[(92, 2, 1)]), [1, 2, 3]);
         // Another thread holds the limiter's items back for a time.

@@ -1,5 +1,5 @@
-//! Decides how the manager watches a *saturated* pool, which has pending work but starts no further worker for it, and
-//! a *brisk* pool, which leaves pending work to the workers that run ([`brisk`](super::brisk)).
+//! Decides how the manager watches saturated and brisk pools. A *saturated* pool has pending work but starts no further
+//! worker for it. A *brisk* pool leaves pending work to its running workers ([`brisk`](super::brisk)).
 //!
 //! The thread that finds the pool saturated, after a push or when it checks the worklist, asks the manager to watch the
 //! pool. The manager then checks the pool from time to time, and ends the watch when some checks in a row have found no
@@ -8,9 +8,9 @@
 //! * The manager checks a pool that counts running workers every few milliseconds, because a worker that counts as
 //!   running might sleep, or might keep a CPU for itself. The first check is immediate, and the second check follows
 //!   after a millisecond. Checks become rarer while they find nothing. A finding makes checks frequent for a while.
-//! * The manager checks such a pool *rarely* if the system or the workers report each event for which the manager
-//!   searches. This requires that the system records the switches of all workers that have items. It also requires
-//!   that no worker is about to start, is out of the count, or has local items.
+//! * The manager checks a pool that counts running workers *rarely* if the system or the workers report each event for
+//!   which the manager searches. Rare checks require that the system records the switches of all workers that have
+//!   items. They also require that no worker is about to start, is out of the count, or has local items.
 //! * If many workers sleep without a guard and come back, the manager *covers* the pool: it lets further workers run
 //!   in their place ([`pace`](super::pace)). The manager then checks the pool less often after a finding, and no
 //!   record of a sleep wakes the manager.
@@ -33,11 +33,11 @@ const QUIET_LOOKS: u8 = 2;
 
 /// The time between the first and the second check of a pool that counts running workers.
 pub(crate) const PERIOD: Duration = Duration::from_millis(1);
-/// The number of checks that follow a finding at short intervals, before checks become rare again. A block is often
-/// followed by other blocks.
+/// A finding is followed by this many checks at short intervals, because a block is often followed by other blocks.
+/// After that, checks become rare again.
 const ALERT_LOOKS: u8 = 8;
-/// The time until the next check if a check has found that all workers that counted as running sleep. Then no work
-/// makes progress, and the workers that replace them may sleep as well.
+/// The time until the next check if a check has found that all workers that counted as running sleep. In that case, no
+/// work makes progress, and the workers that replace the sleepers may sleep as well.
 const URGENT: Duration = Duration::from_micros(100);
 /// The shortest time between two checks, except after [`URGENT`].
 pub(crate) const SHORTEST: Duration = Duration::from_micros(250);
@@ -62,7 +62,7 @@ const WATCHDOG_LONGEST: Duration = Duration::from_secs(1);
 pub(crate) struct Rules {
     /// Whether the manager searches for workers that sleep without a guard.
     pub(crate) sleepers: bool,
-    /// Whether the system reports most sleeps without a guard to the manager.
+    /// Whether the system reports to the manager most of the sleeps without a guard.
     pub(crate) is_told: bool,
     /// The CPU time that makes a worker a hog, or `None` if the manager does not search for hogs.
     pub(crate) hogs: Option<Duration>,
@@ -75,8 +75,8 @@ pub(crate) struct Rules {
 }
 
 impl Rules {
-    /// Returns whether the manager may ever check a pool rarely. `counts` says whether the pool counts running
-    /// workers, and `per_cpu` whether it belongs to a single CPU. Only checks find workers that become hogs.
+    /// Returns whether the manager may ever check a pool rarely. `counts` says whether the pool counts running workers,
+    /// and `per_cpu` whether it belongs to a single CPU. Only checks find the hogs of a per-CPU pool.
     pub(crate) const fn may_check_rarely(self, counts: bool, per_cpu: bool) -> bool {
         self.is_told && counts && !(per_cpu && self.hogs.is_some())
     }
@@ -123,8 +123,8 @@ impl Look {
         self.pending || self.forks
     }
 
-    /// Returns whether the watch goes on. A brisk pool may have no pending work at the moment, but it has begun many
-    /// items since the last check.
+    /// Returns whether the watch continues. The watch of a brisk pool continues even if no work is pending at the
+    /// moment, because the pool has begun many items since the last check.
     fn is_busy(&self) -> bool {
         self.has_something() || self.is_brisk
     }
@@ -163,8 +163,8 @@ pub(crate) struct Outcome {
     pub(crate) found: Vec<Found>,
     /// The pool's pace after the check. The pool keeps this pace when the watch ends.
     pub(crate) pace: Pace,
-    /// The time since which the pool has started no item, if this stall was reported. Becomes `None` when the pool has
-    /// started an item or has no pending work.
+    /// The time since which the pool has started no item, if this stall was reported. The value becomes `None` when the
+    /// pool has started an item or has no pending work.
     pub(crate) stalled_since: Option<Time>,
     pub(crate) verdict: Verdict,
     /// Whether further workers should run in place of those that sleep without the manager's knowledge.
@@ -176,14 +176,14 @@ pub(crate) struct Outcome {
     /// Whether rare checks suffice from now on, if the system records the switches of all workers that run.
     pub(crate) is_calm: bool,
     /// If the pool has stalled, the latest possible time at which each worker began its present item or became idle.
-    /// Sorted by the workers' numbers.
+    /// The entries are sorted by the workers' numbers.
     pub(crate) began: Vec<(WorkerId, Time)>,
 }
 
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// There is nothing to report, and the watch goes on.
+    /// There is nothing to report, and the watch continues.
     Watching,
     /// The watch ends. The caller clears the watched bit, and then checks the worklist once more.
     Unwatch,
@@ -540,7 +540,7 @@ mod tests {
         // One worker has been asleep since an earlier check.
         let asleep =
             Look { workers: vec![(0, running().found(Finding::Asleep).unwrap())], ..covered.clone() };
-        // The next check could read the clocks of sleepers immediately, but it comes later.
+        // The sleeper's clock could be read again sooner, but a covered pool is next checked after 500 µs.
         let (_, next) = Watch::new(at(0)).look(&asleep, told, &mut Threads { sleep: true }, at(0));
         assert_eq!(next, at(500));
         let (mut watch, mut now) = (Watch::new(at(0)), at(1000));
@@ -567,7 +567,7 @@ mod tests {
         assert_eq!((outcome.found.len(), next), (1, at(1500)));
     }
 
-    /// spec: S1.8: if all workers slept, their replacements may sleep as well. If one is awake, the pool goes on.
+    /// spec: S1.8: if all workers slept, their replacements may sleep as well. If one is awake, work makes progress.
     #[test]
     fn the_next_look_is_urgent_if_all_workers_slept() {
         let rules = Rules { sleepers: true, ..Rules::default() };

@@ -34,17 +34,17 @@ pub enum WhenFull {
     /// [`reserve`](crate::WorkQueue::reserve). Submissions that wait for [bytes](crate::Submission::bytes) have a line
     /// of their own. The queue refuses a submission by one of its own items, because there may be no room before that
     /// item ends. It also refuses a submission by a hook on the manager's thread, because workers and timers need that
-    /// thread. A submission with a [token](crate::Submission::token) or a [deadline](crate::Submission::deadline)
-    /// waits at most until it is cancelled or late. Then the queue refuses it.
+    /// thread. A submission with a [token](crate::Submission::token) or a [deadline](crate::Submission::deadline) waits
+    /// at most until it is cancelled or late. Then the queue refuses the submission.
     Wait,
-    /// The submitting call runs the item itself, in one of the queue's [slots](crate::WorkQueueBuilder::max_active).
-    /// If no slot is free, the call waits for room, or is refused, as with [`Wait`](Self::Wait). So issuers that are
-    /// too fast slow down, and do useful work meanwhile.
+    /// The submitting call runs the item itself, in one of the queue's [slots](crate::WorkQueueBuilder::max_active). If
+    /// no slot is free, the call waits for room, or is refused, as with [`Wait`](Self::Wait). So issuers that are too
+    /// fast slow down, and do useful work in the meantime.
     ///
-    /// The item is an item of the queue in every way: it is counted and traced, and it can be cancelled. Waits for the
-    /// queue include it, and its panic goes to its handle. But it runs before the submitting call returns, on the
-    /// caller's thread, with that thread's name, CPUs, nice level and stack. So do not hold a lock that the item
-    /// takes. The item may overtake items that were queued before it.
+    /// The item is an item of the queue in every way: it is counted and traced, and it can be cancelled. Each wait for
+    /// the queue includes the item, and its panic goes to its handle. But the item runs before the submitting call
+    /// returns, on the caller's thread, with that thread's name, CPUs, nice level and stack. So do not hold a lock
+    /// during the call if the item takes that lock. The item may overtake items that were queued before it.
     ///
     /// In these cases, the submitting call does not run the item, but waits for room or is refused:
     ///

@@ -2,11 +2,11 @@
 //!
 //! Two parties change the word of a worker that is not idle. The worker changes the word when it begins or ends an
 //! item, and when it enters or leaves a guard. The detector inspects the worker's thread from outside, and changes the
-//! word when it records a finding. A party that takes the worker out of the pool's count, or puts the worker back into
-//! it, also changes that count.
+//! word when it records a finding. If the change takes the worker out of the pool's count of running workers, or puts
+//! it back, the same party also changes that count.
 //!
 //! The worker raises the sequence number when it begins an item. The word also contains a count of *returns*. This
-//! count rises when the item goes on after a guard, and when the detector finds that a sleeping thread runs again. The
+//! count rises when the item leaves a guard, and when the detector finds that a sleeping thread runs again. The
 //! detector reads the word *before* it inspects the thread, and then changes the word only if the word still has the
 //! value that was read. So a finding never applies to another item, nor to the same item after a return. The count of
 //! returns wraps around after 4096 returns. The wrap-around does no harm, because a check takes only microseconds.
@@ -146,8 +146,8 @@ impl WorkerState {
         self.0 >> SEQUENCE
     }
 
-    /// Returns whether the present item counts as running, and neither a guard nor the detector has changed the word
-    /// since the item began.
+    /// Returns whether the present item counts as running, and has counted so since it began: no guard and no finding
+    /// of the detector has changed the word.
     pub(crate) const fn runs_straight(self) -> bool {
         self.0 & (ALL_RETURNS | PHASE) == Phase::Running as u64
     }

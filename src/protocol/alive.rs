@@ -1,4 +1,4 @@
-//! The system's name for a thread, which is a number. The cell holds this name as long as the thread works for the
+//! The operating system's name for a thread, which is a number. The cell holds this name while the thread works for the
 //! executor.
 //!
 //! After the thread has ended, the system may give the name to another thread. This must not happen:
@@ -21,7 +21,7 @@ impl<T: Copy> AliveCell<T> {
         Self(Mutex::new(Some(name)))
     }
 
-    /// Calls `act` with the name, and returns the result of `act`. Returns `None` if the thread has left.
+    /// Calls `act` with the name, and returns the result of `act`. Returns `None` if the thread has removed its name.
     pub(crate) fn with<R>(&self, act: impl FnOnce(T) -> R) -> Option<R> {
         let name = self.0.lock();
         (*name).map(act)

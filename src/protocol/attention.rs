@@ -15,8 +15,8 @@ const RESTS: u64 = 0;
 const ASKED: u64 = 1;
 const WATCHES: u64 = 2;
 
-/// One of three states: the manager rests, a worker has told the manager that the worker is active, or the manager
-/// watches.
+/// One of three states: the manager rests, the manager watches, or a worker has told the resting manager that the
+/// worker is active.
 #[derive(Debug)]
 pub(crate) struct AttentionCell(AtomicU64);
 
@@ -41,8 +41,7 @@ impl AttentionCell {
         self.0.compare_exchange(RESTS, ASKED, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 
-    /// Returns whether a worker has told the manager that the worker is active. The manager calls this before it
-    /// sleeps.
+    /// Returns whether a worker has told the manager that it is active. The manager calls this before it sleeps.
     pub(crate) fn is_asked(&self) -> bool {
         self.0.load(Ordering::Acquire) == ASKED
     }
@@ -53,7 +52,7 @@ impl AttentionCell {
     }
 
     /// Notes that the manager rests. The manager then reads the counts and phases again. If a worker is active, the
-    /// manager goes on watching.
+    /// manager continues to watch.
     pub(crate) fn rest(&self) {
         self.0.store(RESTS, Ordering::Release);
         fence(Ordering::SeqCst); // pairs with `active`; see the module

@@ -1,14 +1,15 @@
 //! The number of pending items of all queues of an executor. The cell also says whether issuers wait for room.
 //!
 //! An issuer that finds its queue without room joins the queue's line (see [`places`](super::places)). If the executor
-//! has a bound, the items of *other* queues may make room, too. So the issuer announces that it waits, and then looks
-//! for room once more. A thread first makes room, and then checks whether an issuer waits. If one does, the thread
-//! hands room to the lines. Each side issues a fence between its write and its read. The fences forbid this:
+//! has a bound on its pending items, an item of *another* queue may make room, too. So the issuer announces that it
+//! waits, and then looks for room once more. A thread first makes room, and then checks whether an issuer waits. If an
+//! issuer waits, the thread hands room to the lines of the queues. Each side issues a fence between its write and its
+//! read. The fences forbid this:
 //!
 //! * issuer: announces that it waits; reads the count, which leaves no room;
 //! * other thread: lowers the count; reads that no issuer waits. So the issuer waits although there is room.
 //!
-//! The count orders no other accesses, so all accesses are relaxed.
+//! The cell orders no accesses to other data, so all accesses to it are relaxed.
 
 use crate::sys::sync::{AtomicU64, Ordering, fence_after_update};
 
@@ -36,7 +37,7 @@ impl BacklogCell {
         self.pending.fetch_add(items, Ordering::Relaxed);
     }
 
-    /// Counts items that are not pending any more. Returns whether issuers wait for room.
+    /// Takes items out of the count that are not pending any more. Returns whether issuers wait for room.
     #[inline]
     #[must_use]
     pub(crate) fn left(&self, items: u64) -> bool {

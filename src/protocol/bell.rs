@@ -8,7 +8,7 @@
 //!
 //! So a ring, the beginning of a rest and the end of a rest are all read-modify-writes of the same word. If the manager
 //! begins its rest first, the next ring ends the rest and wakes the manager. If a thread rings first, the manager sees
-//! this, and does not rest.
+//! the ring, and does not rest.
 //!
 //! `ring` releases and `awake` acquires. So the manager sees the request:
 //!
@@ -26,8 +26,8 @@ const AWAKE: u64 = 0;
 const RESTS: u64 = 1;
 const RUNG: u64 = 2;
 
-/// One of three states: the manager is awake, the manager sleeps or is about to sleep, or a thread has rung since the
-/// last [`awake`](Self::awake).
+/// The bell's state. Either the manager is awake, or it rests (it sleeps or is about to sleep), or a thread has rung
+/// since the last [`awake`](Self::awake).
 #[derive(Debug)]
 pub(crate) struct BellCell(AtomicU64);
 

@@ -1,15 +1,16 @@
-//! The cell of the bytes that an executor's pending items keep in memory, and the line of issuers that wait for room.
+//! The count of the bytes that an executor's pending items keep in memory, and the line of issuers that wait for room.
 //!
-//! One lock orders all changes. An issuer finds room or joins the line while it holds the lock. A thread that makes
-//! room takes the same lock, and hands the room to the issuers in line. So of each queue, the first issuer in line
-//! waits only while there is no room for its item.
+//! One lock orders all changes. While an issuer holds the lock, it takes room for its item or joins the line. A thread
+//! that makes room takes the same lock, and hands the room to the issuers in line. So the first issuer of each queue in
+//! the line waits only while there is no room for its item.
 //!
-//! A thread that shuts a queue first shuts the queue's intakes, and then refuses the queue's issuers in line. An issuer
-//! first joins the line, and then checks that its queue is open. With the opposite order, this could happen:
+//! To shut a queue, a thread first shuts the queue's intakes, and then refuses the queue's issuers in line. An issuer
+//! first joins the line, and then checks that its queue is open. If an issuer checked the queue before it joined the
+//! line, this could happen:
 //!
 //! * issuer: sees that the queue is open;
 //! * other thread: shuts the queue; finds no issuer in line;
-//! * issuer: joins the line, and waits for room in a queue whose items may have ended.
+//! * issuer: joins the line, and no thread refuses it. It waits for room in a queue whose items may all have ended.
 
 use std::collections::VecDeque;
 
@@ -21,7 +22,7 @@ use super::signal::Signal;
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct ByteCell {
-    /// The number of bytes that the pending items of all queues may have.
+    /// The bound on the number of bytes of the pending items of all queues.
     bound: u64, // I
     state: Mutex<State>, // K
 }
@@ -44,7 +45,7 @@ pub(crate) struct ByteTurn {
     bytes: u64,
     /// Whether the issuer has got its bytes. This is written under the lock of the cell, before the signal is set.
     has_room: AtomicU64,
-    /// Set when the issuer gets its bytes or is refused.
+    /// The signal that is set when the issuer gets its bytes or is refused.
     over: Signal,
 }
 
@@ -63,9 +64,9 @@ impl ByteCell {
         self.state.lock().take(self.bound, queue, bytes)
     }
 
-    /// Takes room for an item of this queue, or joins the line. Returns the issuer's turn if it has joined. If the
-    /// queue is shut, `check` refuses the issuer. The refusal says whether the issuer has got its bytes meanwhile. If
-    /// so, the issuer gives them back.
+    /// Takes room for an item of this queue, or joins the line. Returns the issuer's turn if the issuer has joined the
+    /// line. If the queue is shut, `check` returns an error. Then this function returns the error, and whether the
+    /// issuer has got its bytes in the meantime. If the issuer has got them, it gives them back.
     #[cold]
     pub(crate) fn reserve<E>(
         &self,
@@ -87,8 +88,8 @@ impl ByteCell {
         }
     }
 
-    /// Gives the bytes of an item back, and hands the room to issuers in line. While issuers wait, this takes time
-    /// proportional to issuers × queues, both counted in the line.
+    /// Gives the bytes of an item back, and hands the room to issuers in line. While issuers wait, the call takes time
+    /// proportional to the number of issuers in line, times the number of their queues.
     pub(crate) fn give_back(&self, queue: &QueueBytes, bytes: u64) {
         let mut state = self.state.lock();
         state.pending -= bytes;
@@ -98,14 +99,14 @@ impl ByteCell {
         wake(&handed);
     }
 
-    /// Ends an issuer's turn. Returns true if the issuer has got its bytes, which it then owns.
+    /// Ends an issuer's turn. Returns true if the issuer has got its bytes. The issuer then owns these bytes.
     #[cold]
     pub(crate) fn end_turn(&self, turn: &Arc<ByteTurn>) -> bool {
         let mut state = self.state.lock();
         let place = state.line.iter().position(|other| is_same(other, turn));
         let Some(place) = place else { return turn.has_room.load(Ordering::Relaxed) == 1 };
         state.line.remove(place);
-        // An issuer behind this one may need less room.
+        // An issuer behind the leaving issuer may need less room.
         let handed = state.hand(self.bound);
         drop(state);
         wake(&handed);
@@ -149,7 +150,8 @@ impl State {
         admitted.is_some()
     }
 
-    /// Hands room to the issuers in line. An issuer overtakes only issuers of other queues.
+    /// Hands room to the issuers in line. If there is no room for an issuer, passes over this issuer and over the later
+    /// issuers of the same queue.
     fn hand(&mut self, bound: u64) -> Vec<Arc<ByteTurn>> {
         let (mut handed, mut closed, mut at) = (Vec::new(), Vec::<Arc<QueueBytes>>::new(), 0);
         while let Some(turn) = self.line.get(at).cloned() {

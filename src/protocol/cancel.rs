@@ -1,4 +1,4 @@
-//! The tree of cancellation. The cancel of a node also cancels all nodes below it.
+//! The tree of cancellation nodes. A thread that cancels a node also cancels all nodes below it.
 //!
 //! A node consists of a [`Signal`], a list of its children, and a list of alarms. The signal is set when the node is
 //! cancelled. A thread cancels a node in three steps:
@@ -7,27 +7,29 @@
 //! 2. It sets their signals, from the bottom up.
 //! 3. It takes the children and the alarms off their lists, wakes the threads that wait, and rings the alarms.
 //!
-//! **All nodes below a cancelled node are cancelled.** A thread that adds a child takes the lock of the lists, and so
-//! does a thread that closes the node. If the child is added first, the closing thread finds it on the list. If the
-//! node is closed first, the other thread sees this, and the child is cancelled from the beginning. Without the
-//! closing, this could happen:
+//! **All nodes below a cancelled node are cancelled.** A thread that adds a child and a thread that closes the node
+//! both take the lock of the node's lists. If the child is added first, the closing thread finds the child on the list.
+//! If the node is closed first, the adding thread sees this, and the child is cancelled from the beginning. If nodes
+//! were not closed, this could happen:
 //!
 //! * canceller: reads the list of children;
 //! * other thread: finds the node not cancelled, and adds a child;
 //! * canceller: sets the signal. The new child is never cancelled.
 //!
-//! If the signals were set from the top down, a thread could find a node cancelled before its child is. If the children
-//! were taken off the list in the first step, this could happen:
+//! If the signals were set from the top down, a thread could find a node cancelled while a child of that node is not
+//! cancelled yet. Suppose that the first step also took the children off their lists. If two threads cancel a node A
+//! and its child B, this could happen:
 //!
-//! * canceller of a node: takes the children of the node's child off their list;
-//! * canceller of that child: finds no nodes below it, and sets its signal. The nodes below are not cancelled yet.
+//! * canceller of A: closes A and B, and takes the children of B off B's list;
+//! * canceller of B: finds no nodes below B, and sets B's signal. The nodes below B are not cancelled yet.
 //!
 //! The list holds a strong reference to each child. A child that is no longer needed is [removed](CancelNode::forget)
 //! from the list. So the memory of a tree depends only on the nodes that are in use.
 //!
 //! **Alarms.** The effect of an alarm may be final: it cancels another token, or takes a timer. So the alarms are on a
-//! list of the node, and ring only if this node is cancelled. [`wakers`](crate::sys::wakers) would find them by
-//! address. There, a late ring for an object that is gone could reach the alarms of the next object at its address.
+//! list of the node, and ring only if this node is cancelled. In [`wakers`](crate::sys::wakers), alarms are found by
+//! the address of an object. So a late ring for an object that is gone could reach the alarms of the next object at
+//! that address.
 
 use std::collections::BTreeMap;
 
@@ -48,7 +50,7 @@ pub(crate) struct CancelNode {
 struct Lists {
     /// Whether the node is being cancelled. New children of a closed node are cancelled from the beginning.
     is_closed: bool,
-    /// The number of the child that was added last.
+    /// The number of the child that was added last. Children are numbered in the order in which they are added.
     last: u64,
     children: BTreeMap<u64, Arc<CancelNode>>,
     alarms: BTreeMap<Watcher, Alarm>,
@@ -59,8 +61,9 @@ impl CancelNode {
         Arc::new(Self { signal: Signal::new(), lists: Mutex::new(Lists::default()) })
     }
 
-    /// Makes a child, which is cancelled when this node is cancelled, if not before. Also returns the child's number on
-    /// the list of this node. If this node is cancelled, the child is cancelled too, and has no number.
+    /// Makes a child. When this node is cancelled, the child is cancelled too, if it was not cancelled before. Also
+    /// returns the child's number on the list of this node. If this node is already cancelled, the child is cancelled
+    /// from the beginning, and has no number.
     pub(crate) fn child(&self) -> (Arc<Self>, Option<u64>) {
         let child = Self::new();
         let mut lists = self.lists.lock();
@@ -134,13 +137,13 @@ impl CancelNode {
         self.signal.wait(until)
     }
 
-    /// Keeps an alarm, which rings when the node is cancelled. The alarm replaces the earlier alarm of the same
+    /// Stores an alarm, which rings when the node is cancelled. The alarm replaces the earlier alarm of the same
     /// watcher. Returns false if the node is cancelled.
     pub(crate) fn watch(&self, watcher: Watcher, alarm: Alarm) -> bool {
         let mut lists = self.lists.lock();
         if self.is_cancelled() {
             drop(lists);
-            // A waker's destructor is code of a user, so it runs without the lock.
+            // A waker's destructor is user code, so it runs without the lock.
             drop(alarm);
             return false;
         }

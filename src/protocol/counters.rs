@@ -1,4 +1,5 @@
-//! The numbers that one thread counts for one shard, and the account in which the shard adds these numbers up.
+//! The cell of the numbers that one thread counts for one shard, and the account in which the shard adds up the numbers
+//! of all cells.
 //!
 //! The thread that made a cell owns the cell, and only the owner writes to it. So the owner changes a cell with a load
 //! and a store instead of a read-modify-write.
@@ -13,15 +14,15 @@
 //! **Opened and settled.** The account of a shard lists the shard's open cells. When a thread no longer needs a cell,
 //! it settles the cell. In one step under the account's lock, the thread adds the cell's numbers to the account's own
 //! numbers, and takes the cell off the list. Readers add up all numbers under the same lock. So a reader counts each
-//! number once, and no sum ever falls. The owner settles a cell only while it has no item of the shard in flight, so
-//! the cell does not change any more.
+//! number once, and no sum ever falls. The owner settles a cell only while the owner has no item of the shard in
+//! flight. So a settled cell does not change any more.
 //!
-//! **After the shard.** Accounts and cells are reference-counted. A thread can write to a cell after the shard was
-//! freed. Such a write does no harm, because no thread reads the cell any more.
+//! **After the shard.** Accounts and cells are reference-counted. So a thread can still write to a cell after the shard
+//! was freed. The write does no harm, because no thread reads the cell any more.
 //!
-//! **CPU time.** The owner first publishes the reading of its clock, and then adds the time to the cell, with release.
-//! A reader first loads the cell, with acquire, and then adds the time since the published reading. Without these
-//! orderings, a reader could count a time twice:
+//! **CPU time.** The owner first publishes the new reading of its clock, and then adds the time since the previous
+//! reading to the cell, with release. A reader first loads the cell, with acquire, and then adds the time since the
+//! published reading. Without these orderings, a reader could count a time twice:
 //!
 //! * owner: publishes the reading 5 ms; adds 5 ms to the cell;
 //! * reader: loads the cell with the 5 ms, then the old reading, and adds the 5 ms once more.
@@ -136,7 +137,7 @@ impl<W> Account<W> {
     }
 
     /// Settles a cell: adds the cell's numbers to the account, and takes the cell off the list. Only the owner of the
-    /// cell calls this, and only while it has no item of the shard in flight.
+    /// cell calls this, and only while the owner has no item of the shard in flight.
     pub(crate) fn settle(&self, cell: &Arc<CounterCell>) {
         let mut book = self.book.lock();
         book.settled.add(cell.load());
@@ -202,14 +203,14 @@ impl ReadingCell {
         self.cpu_time.store(cpu_time, Ordering::Relaxed);
     }
 
-    /// Leaves `used` out of all counts. This is CPU time that the owner has used since the last reading. Only the owner
-    /// calls this.
+    /// Leaves the CPU time `used` out of all counts. The owner has used this time since the last reading. Only the
+    /// owner calls this.
     pub(crate) fn leave_out(&self, used: u64) {
         add(&self.cpu_time, used, Ordering::Relaxed);
     }
 
-    /// Charges to a cell the CPU time that was used since the last reading. `cpu_time` is the total CPU time that the
-    /// owner has used. Only the owner calls this.
+    /// Charges a cell with the CPU time that the owner has used since the last reading. `cpu_time` is the total CPU
+    /// time that the owner has used. Only the owner calls this.
     pub(crate) fn charge(&self, cpu_time: u64, cell: &CounterCell) {
         let used = self.since(cpu_time);
         self.cpu_time.store(cpu_time, Ordering::Relaxed);
@@ -238,10 +239,10 @@ impl ReadingCell {
         self.before.load(Ordering::Acquire) == item
     }
 
-    /// Returns the time of the last reading before the item with this sequence number began. The caller has seen that
-    /// this item has begun. Returns `None` if the owner has published a later reading, because this means that the item
-    /// has ended. The owner publishes this later reading before its word says that the item has ended. Without the
-    /// check of the sequence number, this could happen:
+    /// Returns the time of the owner's last reading before the owner began the item with this sequence number. The
+    /// caller has seen that this item has begun. Returns `None` if the owner has published a later reading, because
+    /// this means that the item has ended. The owner publishes the later reading shortly before its word says that the
+    /// item has ended. Without the check of the sequence number, this could happen:
     ///
     /// * owner: finishes the item, and publishes the present time;
     /// * reader: reads that time, and then still finds the item in the owner's word. So an item that took several

@@ -1,4 +1,5 @@
-//! Names one worker of a pool. This worker has more local entries than it needs.
+//! The name of a worker that has more entries on its local list than it needs. A pool has at most one such name at a
+//! time.
 //!
 //! The word is a hint for the other workers of the pool. Two handshakes concern a local list. In each of them, each
 //! side issues a fence between its write and its read, so at least one side sees the other side's write:
@@ -13,13 +14,14 @@
 //!   * manager: clears the watched bit; finds the list empty. So the entry waits until the owner's present item ends,
 //!     however long that takes.
 //!
-//! A local entry needs the fence of `kept` for one more reason, as an entry of the worklist needs the fence of
-//! [`RunningCell::pushed`]. After the fence, the owner checks three things: whether its pool was abandoned, whether
-//! the owner itself was taken out of the count, and whether the route of its entry was turned. A thread that does one
-//! of these things then takes the entries off the list. It issues a fence before it reads the list.
+//! The fence of `kept` has one more purpose. For entries of the worklist, the fence of [`RunningCell::pushed`] has the
+//! same purpose. After the fence, the owner checks three things: whether its pool was abandoned, whether the owner
+//! itself was taken out of the count, and whether the route of its entry was turned. A thread that makes one of these
+//! three changes then takes the entries off the list. Between the change and its first look at the list, it issues a
+//! fence.
 //!
-//! A worker may overwrite the name of another worker. The other worker names itself again when it puts its next entry
-//! on its list. If it has no next entry, it runs the entries on its list itself.
+//! A worker may overwrite the name of another worker. The overwritten worker names itself again when it puts another
+//! entry on its list. If it puts no further entry on its list, it runs the listed entries itself.
 //!
 //! [`RunningCell::kept`]: super::running::RunningCell::kept
 //! [`RunningCell::look`]: super::running::RunningCell::look

@@ -8,12 +8,12 @@
 //! Threads write the word and the values with release, and readers load them with acquire. So the values that a reader
 //! gets are not too old:
 //!
-//! * owner: stores the values of item 1; its word says that item 1 has begun;
+//! * owner: stores the values of item 1; notes in its word that item 1 has begun;
 //! * reader: sees item 1 in the word, then reads the values of item 1, or later ones.
 //!
-//! The values are not too new either, so a reader never takes the values of item 2 for those of item 1:
+//! The values are not too new either, so a reader never mistakes the values of item 2 for those of item 1:
 //!
-//! * owner: its word says that item 1 has ended; it stores the values of item 2;
+//! * owner: notes in its word that item 1 has ended; stores the values of item 2;
 //! * reader: reads the values of item 2, then the word, which does not show item 1 any more.
 
 use std::ptr;

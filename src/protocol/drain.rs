@@ -1,6 +1,7 @@
 //! Finds out whether a queue with several limiters is empty.
 //!
-//! A thread reads the limiters one after the other. If it did only that, it could miss an item:
+//! A thread reads the limiters, which count the items in flight, one after the other. If the thread did nothing else,
+//! it could miss an item:
 //!
 //! * thread: reads the first limiter, which is empty;
 //! * item in the second limiter: puts another item into the first limiter, and completes;
@@ -8,20 +9,21 @@
 //!
 //! Therefore the thread first sets all intakes so that issuers count the items that they add. The count is a
 //! [`CountedItems`]. During a drain, only the queue's own items can add items. During a shutdown, all items of the
-//! executor can. During a mere look ([`Intake::Counted`]), all issuers can. The thread reads the count, then the
-//! limiters, and then the count again. An issuer raises the count *after* its item is admitted, and *before* the
-//! submission returns. So an item that adds another item raises the count before it gives up its own slot:
+//! executor can add items. During a *look* ([`Intake::Counted`]), which only finds out whether the queue is empty, all
+//! issuers can add items. The thread reads the count, then the limiters, and then the count again. An issuer raises the
+//! count *after* its item is admitted, and *before* the submission returns. So an item that adds another item raises
+//! the count before it gives up its own slot:
 //!
 //! * If the first reading of the count includes the added item, the thread finds this item in its limiter, unless the
 //!   item has completed by then. The reason is that `admit` raises the count with release, and `load` reads the count
 //!   with acquire.
 //! * Suppose that the first reading does not include the added item, but the thread finds all limiters empty. Then the
-//!   thread has seen that the adding item gave up its slot. The adding item had raised the count before that. So the
-//!   second reading is higher than the first.
+//!   thread has read the limiter of the adding item after the adding item gave up its slot. The adding item had raised
+//!   the count before that. So the second reading is higher than the first.
 //!
-//! A look has one gap. An issuer outside of the queue may add an item after the thread has read the item's limiter, and
-//! raise the count after the second reading. This does no harm. The submission has not returned yet, so it is as good
-//! as a submission that comes after the look.
+//! A look may miss an item of an issuer that is not itself an item of the queue. This happens if the issuer adds its
+//! item after the thread has read the item's limiter, and raises the count after the second reading. The miss does no
+//! harm: the submission has not returned by then, so it may count as a submission that comes after the look.
 //!
 //! [`Intake::Counted`]: crate::policy::admission::Intake::Counted
 
@@ -29,7 +31,7 @@ use crate::sys::sync::{AtomicU64, Ordering};
 
 use super::limiter::LimiterCell;
 
-/// The number of items that issuers have added while the intake was counted or draining.
+/// The number of items that issuers have added while the intake made them count these items.
 #[derive(Debug)]
 pub(crate) struct CountedItems(AtomicU64);
 
@@ -52,8 +54,8 @@ impl CountedItems {
 }
 
 /// Returns true only if there was a moment at which no item was in flight in any of these limiters. In that case, the
-/// caller sees the effects of all items. `counted` returns the sum of the [`CountedItems`] of the limiters' queues. The
-/// caller has set the intakes of all limiters to count the items that issuers add.
+/// caller sees the effects of all items that have ended. `counted` returns the sum of the [`CountedItems`] of the
+/// limiters' queues. The caller has set the intakes of all limiters to count the items that issuers add.
 pub(crate) fn were_empty<'a>(
     counted: impl Fn() -> u64,
     mut limiters: impl Iterator<Item = &'a LimiterCell>,

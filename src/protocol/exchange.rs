@@ -1,22 +1,24 @@
 //! Moves items from pools that have too much work to pools that have room.
 //!
 //! The pools of a class share two sets of bits, [`PodBits`]. One set shows which pools have *excess*, and the other set
-//! shows which pools have *room*. After a thread has given a pool excess or room, it issues a fence, sets the pool's
-//! bit, and searches the other set:
+//! shows which pools have *room*. A step of a thread may give a pool excess or room. After such a step, the thread
+//! issues a fence, sets the pool's bit in that set, and searches the other set. It does so in two cases:
 //!
-//! * **Offer.** A thread has pushed to a full pool, or has withdrawn a worker or a helper from a full pool. Or it has
-//!   found that a [brisk](crate::policy::brisk) pool has more items than such a pool keeps. Then the thread searches
-//!   for a sibling with room. It reserves a worker of that sibling, on an errand to the pool with excess.
+//! * **Offer.** A thread has pushed to a full pool, or has withdrawn a worker or a helper from a full pool. Or a thread
+//!   has found that a [brisk](crate::policy::brisk) pool has more items than it keeps for its own workers. Then the
+//!   thread searches for a sibling (another pool of the class) with room. It reserves a worker of that sibling, and
+//!   sends this worker on an *errand*: the worker is to take an item of the pool with excess.
 //! * **Seek.** A thread has lowered the count of a pool, so the pool has room. The thread searches for a sibling with
 //!   excess, and reserves a worker of its own pool, on an errand to that sibling.
 //!
-//! A worker that is reserved on an errand counts as a *helper* of the pool to which it is sent. The helper counts
-//! until it has taken its first item from any pool, or until it is certain to take no item. So an item is offered to
-//! one worker, and not to the workers of all pools with room. After a thread takes a helper out of the count, it
-//! issues a fence and offers the remaining items, because other threads may have relied on the helper.
+//! A worker that is reserved on an errand counts as a *helper* of the pool to which it is sent. The helper counts until
+//! it has taken its first item from any pool, or until it is certain to take no item. So an item is offered to one
+//! worker instead of the workers of all pools with room. After a thread takes a helper out of the count, it issues a
+//! fence and offers the remaining items, because other threads may have relied on the helper.
 //!
-//! In each of the following pairs, each side issues a fence after each step but the last. So at least one of the two
-//! sides reads what the other side, or an issuer, wrote:
+//! In each of the following pairs, each side issues a fence between its steps. So at least one of the two sides sees
+//! the other side's change. One side of the pair "rest and seek" changes nothing, but reads an issuer's push. There,
+//! this side sees the room bit, or the other side also sees the push:
 //!
 //! | pair | one side | other side |
 //! |---|---|---|
@@ -52,7 +54,7 @@ pub(crate) struct Helpers(AtomicU64);
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Excess {
     Items,
-    /// There are only forks.
+    /// The pool has excess forks (closures that another worker may take), but no excess items.
     Forks,
 }
 
@@ -67,21 +69,21 @@ impl Excess {
 pub(crate) trait Member {
     fn running(&self) -> &RunningCell;
     fn helpers(&self) -> &Helpers;
-    /// Returns the number of items of this pool that siblings may take. If another thread's change is not ordered
-    /// before the call, the result may miss that change.
+    /// Returns the number of items of this pool that siblings may take. The result may miss a change by another thread
+    /// if the change is not ordered before the call.
     fn movable(&self) -> u64;
     /// Returns whether the pool's workers take its items in the order in which these were pushed.
     fn has_order(&self) -> bool;
 
     /// Returns whether siblings may take forks of this pool. `helpers` is the number of helpers that are on their way.
     fn has_excess_forks(&self, helpers: u64) -> bool;
-    /// Returns whether this pool takes forks of siblings. A thread of this pool that waits for a fork keeps its place,
-    /// so the pool takes no fork of a sibling in this place.
+    /// Returns whether this pool takes forks of siblings. A thread of this pool that waits for a fork keeps its place
+    /// in the pool. So the pool does not use this place for a fork of a sibling.
     fn takes_forks(&self) -> bool;
-    /// Reserves a worker of this pool for forks of a sibling, if this pool takes them.
+    /// Reserves a worker of this pool for forks of a sibling, if this pool takes such forks.
     fn reserve_for_forks(&self) -> Option<Reserved>;
 
-    /// Returns the kind of work that there is for one more helper, if there is any.
+    /// Returns the kind of work that one more helper could take, or `None` if there is no such work.
     fn excess(&self) -> Option<Excess> {
         let helpers = self.helpers().count();
         if self.running().load().has_excess(self.movable(), helpers, self.has_order()) {
@@ -110,9 +112,9 @@ pub(crate) trait Member {
         reserved
     }
 
-    /// Does the same as [`has_excess`](Self::has_excess), for a brisk pool. The pushes of the pool's items have
-    /// offered nothing. The caller need not have changed the word. If the answer is yes, the caller
-    /// [offers](Exchange::offer) the items. The fence forbids this:
+    /// Does the same as [`has_excess`](Self::has_excess), for a brisk pool. The pushes to such a pool have offered
+    /// nothing. So if the answer is true, the caller [offers](Exchange::offer) the items. The caller need not have
+    /// changed the pool's word before the call. The fence forbids this:
     ///
     /// * caller: reads the list: there are new items; reads the room bits: none is set;
     /// * worker of a sibling: sets the room bit of its pool; reads the list: there are no new items.
@@ -156,8 +158,8 @@ impl Exchange {
     }
 
     /// If the pool of this pod has excess, reserves a worker of the nearest sibling that has room. Before the call, the
-    /// caller has pushed to the pool of this pod, or has withdrawn a worker or a helper from this pool. After that, the
-    /// caller has issued a fence.
+    /// caller has pushed to the pool of this pod, or has withdrawn a worker or a helper from this pool. Between that
+    /// step and the call, the caller has issued a fence.
     #[inline]
     pub(crate) fn offer<P: Member, H: Deref<Target = P>>(
         &self,
@@ -165,11 +167,11 @@ impl Exchange {
         own: &P,
         pool: impl Fn(PodId) -> Option<H>,
     ) -> Option<(H, Reserved)> {
-        // There may be no excess because a helper is on its way. The thread that takes this helper out of the count
-        // then offers the remaining items.
+        // While a helper is on its way, the pool may have no excess. The thread that takes this helper out of the count
+        // later offers the remaining items.
         while let Some(excess) = own.excess() {
-            // The bit is set again after each failed attempt. A sibling may have cleared the bit because it relied on
-            // the helper of that attempt.
+            // After a failed attempt, the loop sets the bit again, because a sibling may have cleared the bit during
+            // the attempt. That sibling relied on the helper that the attempt had counted.
             self.excess.set(pod as usize);
             let takes = |other: usize| match pool(other as PodId) {
                 Some(sibling) => excess.is_for(&*sibling).then_some((other as PodId, Some(sibling))),
@@ -189,10 +191,10 @@ impl Exchange {
         None
     }
 
-    /// Sets the room bit of the caller's pool if that pool has room. If a sibling has excess, also reserves a worker
-    /// on an errand to that sibling. Usually, the worker belongs to the caller's pool. If the result names a pool, the
-    /// worker belongs to that pool, because the caller's pool was filled meanwhile. Before the call, the caller has
-    /// lowered the count of its pool, and has issued a fence.
+    /// Sets the room bit of the caller's pool if that pool has room. If a sibling has excess, also reserves a worker on
+    /// an errand to that sibling. Usually, the worker belongs to the caller's pool. If the caller's pool was filled in
+    /// the meantime, the worker may belong to another pool, which the result then names. Before the call, the caller
+    /// has lowered the count of its pool, and has issued a fence.
     #[inline]
     pub(crate) fn seek<P: Member, H: Deref<Target = P>>(
         &self,
@@ -215,8 +217,8 @@ impl Exchange {
         self.offer(other, &*sibling, pool).map(|(helper, reserved)| (Some(helper), reserved))
     }
 
-    /// Returns the pool of this pod, with the kind of its excess, if the caller's pool takes such work. If the pool of
-    /// this pod has no excess, clears its excess bit.
+    /// Returns the pool of this pod, and the kind of the pool's excess, if the caller's pool takes such work. If the
+    /// pool of this pod has no excess, clears its excess bit.
     fn gives<P: Member, H: Deref<Target = P>>(
         &self,
         pod: PodId,
@@ -233,9 +235,8 @@ impl Exchange {
         }
     }
 
-    /// Notes that the pool of this pod gets no worker for the work of siblings, because none can be made at present.
-    /// So siblings stop offering their items to this pool. Once it is possible again to make workers, the pool
-    /// [seeks](Self::seek).
+    /// Clears the room bit of this pod, because at present no worker can be made for the pod's pool. So siblings stop
+    /// offering their items to this pool. As soon as workers can be made again, the pool [seeks](Self::seek).
     #[cold]
     pub(crate) fn gets_no_worker(&self, pod: PodId) {
         self.room.clear(pod as usize);
@@ -243,9 +244,10 @@ impl Exchange {
 
     /// Returns a sibling from which a worker of this pool may take an item now.
     ///
-    /// Usually, this is only a shortcut for a worker that will otherwise leave the count and then [seek](Self::seek).
-    /// So this function considers only the nearest sibling with a set bit. It changes no bit, because all pods share
-    /// the cache lines of the bits. A late pool does not seek, so its worker considers all siblings.
+    /// If the result is `None`, a worker usually leaves the count and then [seeks](Self::seek). So the function is only
+    /// a shortcut, and considers only the nearest sibling with a set bit. It changes no bit, because all pods share the
+    /// cache lines of the bits. If the caller's pool is late (its woken workers get no CPU), the pool does not seek. So
+    /// the function then considers all siblings.
     #[inline]
     pub(crate) fn source<P: Member, H: Deref<Target = P>>(
         &self,
@@ -270,7 +272,8 @@ impl Exchange {
         }
     }
 
-    /// Clears the excess bit of a pod, unless `still` says that the pool still has excess. Returns what `still` says.
+    /// Clears the excess bit of a pod. Then calls `still`, which returns whether the pool still has excess, and sets
+    /// the bit again if it does. Returns the result of `still`.
     #[cold]
     fn no_excess(&self, pod: PodId, still: impl Fn() -> bool) -> bool {
         self.excess.clear(pod as usize);

@@ -1,23 +1,24 @@
-//! The cell of a queue's [`Flushes`], and the count of the items that have no ticket.
+//! The cell of a queue's [`Flushes`], and the count of the items that have no ticket. (An item that is submitted while
+//! a flush waits has a *ticket*, which is the number of the last flush that had begun.)
 //!
-//! **The lock.** All steps that concern tickets happen under one lock. Such a step begins a flush, admits an item with
-//! its ticket, lists an item with a ticket or gives up its slot, or ends a count. So these steps need no other
-//! ordering.
+//! **The lock.** All steps that concern tickets happen under one lock, so they need no other ordering. In these steps,
+//! a flush begins, an item is admitted with its ticket, an item with a ticket is put on its limiter's list or gives up
+//! its slot, or a count ends.
 //!
-//! **The count.** Items without a ticket are admitted and completed without the lock. When a flush counts these items,
-//! it marks each limiter as *flushing*, and learns in the same step how many items are in flight in the limiter. So an
-//! item that is admitted before that step is counted, and an item that is admitted after that step takes a ticket. When
-//! an item without a ticket gives up its slot, it learns in the same step whether its limiter is flushing. If so, the
-//! flush has counted the item, and the item [reports](Unreported::report) afterwards. If an item gave up its slot and
-//! learned this in two separate steps, this could happen:
+//! **The count.** Items without a ticket are admitted and completed without the lock. When a flush counts the items
+//! without a ticket, it marks each limiter as *flushing*. In the same step, it learns how many items are in flight in
+//! the limiter. So an item that is admitted before that step is counted, and an item that is admitted after that step
+//! takes a ticket. When an item without a ticket gives up its slot, it learns in the same step whether its limiter is
+//! flushing. If so, the flush has counted the item, and the item [reports](Unreported::report) afterwards. If the
+//! worker read the mark in one step and gave up the slot in another step, this could happen:
 //!
 //! * worker: reads the limiter, which is not flushing;
 //! * flusher: marks the limiter as flushing, and counts the item;
 //! * worker: gives up the item's slot, and does not report. So the count never ends.
 //!
-//! Some items may report before the flush adds the number of counted items. These reports make the count negative. So
-//! after the addition, the count is zero if, and only if, every counted item has reported. The thread that brings the
-//! count to zero ends the count.
+//! Some items may report before the flush adds the number of counted items to the count. Each of these reports
+//! subtracts one, so the count is negative until the addition. After the addition, the count is zero if, and only if,
+//! every counted item has reported. The thread that brings the count to zero ends the count.
 //!
 //! **Arrivals.** The step that marks a limiter as flushing also returns the number of *coming* items, which are on
 //! their way to the limiter's list. These items must be listed before later items. So if a later item has to wait for a
@@ -30,16 +31,16 @@
 //!
 //! **Cancelled entries.** The entry of a cancelled item stays in flight, and flushes may wait for this entry. If a
 //! later submission used the entry again, those flushes would also wait for the later submission. So a submission uses
-//! the entry again only in two cases. Either [no thread waits for a flush](FlushCell::with_awaited), and the submission
-//! holds the lock. Or the submission's new entry would have the same ticket as the old entry, so that each flush waits
-//! for both entries or for neither.
+//! the entry again only in two cases. In the first case, [no thread waits for a flush](FlushCell::with_awaited), and
+//! the issuer holds the lock while it uses the entry again. In the second case, a new entry of the submission would
+//! have the same ticket as the old entry. So each flush would wait for both entries or for neither.
 //!
-//! **Lifetime.** An item that has given up its slot does not keep its queue in memory, but a count does. Before the
-//! flush marks the first limiter as flushing, it takes a reference to the queue, which belongs to the count. The thread
-//! that ends the count gives up this reference. The count does not end before every counted item has reported. So a
-//! counted item may use the queue until it has reported.
+//! **Lifetime.** An item that has given up its slot does not keep its queue in memory, but a count does. Before a flush
+//! marks the first limiter as flushing, it takes a reference to the queue for the count. The thread that ends the count
+//! gives up this reference. The count does not end before every counted item has reported. So a counted item may use
+//! the queue until it has reported.
 //!
-//! **Order.** A report releases, and the thread that ends the count acquires all reports. A limiter is read with
+//! **Order.** Each report is a release, and the thread that ends the count acquires all reports. A limiter is read with
 //! acquire. All other steps happen under the lock, and a [`Signal`] wakes the flushing thread:
 //!
 //! * worker: runs the item, then reports;
@@ -88,8 +89,8 @@ pub(crate) struct Flush {
 }
 
 /// The maximum number of held items that one step lists under the lock. After the step, the caller starts the items
-/// that got a slot. The number is limited because each listed item gets a slot while the intake is shut, and because a
-/// limiter can count only a limited number of active items.
+/// that got a slot. The number must be limited for this reason: while the intake is shut, each listed item gets a slot
+/// at once, but a limiter can count only a limited number of active items.
 const LISTED_AT_ONCE: usize = 64;
 
 /// The work that a step under the lock leaves to the caller. The caller keeps the queue in memory until this work is
@@ -113,7 +114,7 @@ impl<E> FlushCell<E> {
         Self { unreported: Unreported(AtomicI64::new(0)), state: Mutex::ranked(Rank::Flushes, state) }
     }
 
-    /// Begins a flush. Returns `None` in place of the flush if the flush is over immediately. If the flush begins a
+    /// Begins a flush. Returns `None` instead of the flush if the flush is over immediately. If the flush begins a
     /// count, first calls `reference`, which takes the count's reference to the queue.
     pub(crate) fn begin<'g>(
         &self,
@@ -123,8 +124,8 @@ impl<E> FlushCell<E> {
         let mut state = self.state.lock();
         let with_ticket = state.flushes.with_ticket();
         // Each limiter has at least as many items in flight as it has items with tickets. The number of items with
-        // tickets changes only under the lock. So if the sums are equal, every item of each limiter had a ticket when
-        // that limiter was read.
+        // tickets changes only under the lock. So if the two sums are equal, every item in flight had a ticket when its
+        // limiter was read.
         let finds_more = || limiters.clone().map(LimiterCell::in_flight).sum::<u64>() > with_ticket;
         let finds_more = !state.flushes.gives_tickets() && (state.flushes.has_coming() || finds_more());
         let number = state.flushes.begin(finds_more);
@@ -176,9 +177,9 @@ impl<E> FlushCell<E> {
         (admitted, ticket)
     }
 
-    /// Takes over an item with this ticket from its issuer. Before the call, the item's limiter has answered that the
-    /// item has to wait. Then lists the held items that may now be listed. `list` puts an item at the end of its
-    /// limiter's list, calls [`LimiterCell::list_held`], and returns the item that must be started, if any.
+    /// Takes over an item with this ticket from its issuer, and then lists the held items that may now be listed.
+    /// Before the call, the item's limiter has answered that the item has to wait. `list` puts an item at the end of
+    /// its limiter's list, calls [`LimiterCell::list_held`], and returns the item that must be started, if any.
     #[cold]
     pub(crate) fn bring<'g>(
         &self,
@@ -257,20 +258,20 @@ impl<E> FlushCell<E> {
         rest
     }
 
-    /// Ends the calling thread's wait for this flush. The flush's items are still counted.
+    /// Ends the calling thread's wait for this flush. The items for which the flush waits are still counted.
     #[cold]
     pub(crate) fn abandon(&self, flush: Flush) {
         let mut state = self.state.lock();
         let number = flush.number;
-        // The flush is dropped under the lock. So if all threads that share a signal give up waiting, the last of these
-        // threads finds that no other thread shares the signal.
+        // The flush is dropped under the lock. So if all threads that share a signal stop waiting for it, the last of
+        // these threads finds that no other thread shares the signal.
         drop(flush);
         let is_shared = |other: &Flush| Arc::strong_count(&other.over) > 1;
         state.awaited.retain(|other| other.number != number || is_shared(other));
     }
 
-    /// Returns whether this flush waits for an item in flight with this ticket, or without a ticket if `ticket` is
-    /// `None`.
+    /// Returns whether this flush waits for an item in flight that has this ticket. `None` stands for an item without a
+    /// ticket.
     pub(crate) fn waits_for(&self, flush: &Flush, ticket: Option<Ticket>) -> bool {
         let state = self.state.lock();
         state.flushes.over() < flush.number && state.flushes.waits_for(flush.number, ticket)
@@ -281,8 +282,8 @@ impl Unreported {
     /// Reports that an item without a ticket has left its limiter, which is flushing. Returns whether the caller must
     /// [end the count](FlushCell::end_count).
     ///
-    /// The count keeps the queue in memory until the item has reported. After the report, the count keeps the queue in
-    /// memory for the caller only if the caller must end the count.
+    /// The count keeps the queue in memory until the item has reported. After the report, the caller may use the queue
+    /// only if the caller must end the count.
     #[must_use]
     pub(crate) fn report(&self) -> bool {
         self.0.fetch_sub(1, Ordering::AcqRel) == 1
@@ -308,7 +309,7 @@ impl<E> State<E> {
         self.find_over(rest);
     }
 
-    /// Lists held items for which all earlier items have arrived, up to [`LISTED_AT_ONCE`] items.
+    /// Lists the held items whose earlier items have all arrived, but at most [`LISTED_AT_ONCE`] held items.
     fn proceed<'g>(
         &mut self,
         limiters: impl Iterator<Item = &'g LimiterCell>,

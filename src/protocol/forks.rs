@@ -1,11 +1,14 @@
-//! The set of a pool's workers that may have forks, so that a worker without work finds forks to take.
+//! The set of those workers of a pool that may have forks. With this set, a worker without work finds forks that it can
+//! take.
 //!
-//! A fork is on a list of the worker that has made it (see [`engine::item::fork`](crate::engine::item::fork)). The bit
-//! of a worker is a hint, and several workers share a bit if the pool has more than 64 workers. In each of these
-//! handshakes, each side issues a fence between its write and its read, so at least one side sees the other's write:
+//! A fork is a closure that lies on a list of the worker that has made it, until a worker takes it (see
+//! [`engine::item::fork`](crate::engine::item::fork)). The bit of a worker is a hint, and several workers share a bit
+//! if the pool has more than 64 workers. In each of these handshakes, each side issues a fence between its write and
+//! its read, so at least one side sees the other's write:
 //!
 //! * **Fork against leave.** The fences in [`set`](ForkBits::set) and [`RunningCell::look`] forbid this:
-//!   * forking worker: puts a fork on its list; reads the running word: the pool is full, so it wakes no worker;
+//!   * forking worker: puts a fork on its list; reads the running word: the pool is full, so this worker wakes no other
+//!     worker;
 //!   * other worker: leaves the count; reads the bits: none is set. So the fork waits for the worker that has made it,
 //!     although a CPU is free.
 //! * **Set against clear.** The fences of [`pod_bits`] forbid this:
@@ -58,8 +61,8 @@ impl ForkBits {
         pod_bits::set(&self.0, (worker % BITS) as usize);
     }
 
-    /// Clears a bit whose workers were found to have no forks. Sets the bit again if `have_forks`, which is called
-    /// afterwards, finds that they have some.
+    /// Clears a bit, because the workers that share this bit were found to have no forks. Then calls `have_forks`,
+    /// which checks these workers again, and sets the bit again if they have forks.
     #[cold]
     pub(crate) fn clear(&self, bit: WorkerId, have_forks: impl FnOnce() -> bool) {
         pod_bits::clear(&self.0, bit as usize);

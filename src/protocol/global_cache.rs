@@ -1,9 +1,10 @@
-//! Bundles of objects that one thread puts into a cache, and another thread takes out.
+//! A cache through which threads pass bundles of objects to other threads.
 //!
-//! No thread waits here. A thread only tries to take the lock, and does without a bundle if another thread holds the
-//! lock. So after a fork, the child process can go on even if a thread of its parent held the lock. The lock also
-//! orders the two threads. So the thread that takes a bundle sees everything that the other thread did before it put
-//! the bundle into the cache.
+//! No thread waits for the cache's lock. A thread only tries to take the lock. If another thread holds the lock, the
+//! thread takes no bundle, or keeps the bundle that it wanted to put. So after a fork of the process, the child process
+//! does not hang, even if a thread of the parent process held the lock at the fork. The lock also orders the two
+//! threads. So a thread that takes a bundle sees everything that the other thread did before it put the bundle into the
+//! cache.
 //!
 //! The number of bundles can be read without the lock. While another thread puts or takes a bundle, the number is only
 //! a hint. Otherwise the number is exact, because threads change it under the lock. If a thread changed the number
@@ -27,8 +28,8 @@ pub(crate) struct GlobalCache<B> {
 }
 
 impl<B> GlobalCache<B> {
-    /// Makes an empty global cache from its parts, which are empty. The caller makes the parts at compile time for a
-    /// static global cache, and at run time in a model.
+    /// Makes an empty global cache from an empty list of bundles and a number that is zero. For a static cache, the
+    /// caller makes these parts at compile time. In a model, the caller makes them at run time.
     pub(crate) const fn of(bundles: Mutex<Vec<B>>, len: AtomicU64) -> Self {
         Self { bundles: CachePadded::new(bundles), len }
     }
@@ -50,8 +51,8 @@ impl<B> GlobalCache<B> {
         bundle
     }
 
-    /// Puts a bundle. Fails and returns the bundle if there are `limit` bundles already, or if another thread holds the
-    /// lock.
+    /// Puts a bundle into the cache. Returns the bundle as an error if the cache already has `limit` bundles, or if
+    /// another thread holds the lock.
     pub(crate) fn put(&self, bundle: B, limit: usize) -> Result<(), B> {
         match self.bundles.try_lock() {
             Some(mut bundles) if bundles.len() < limit => {

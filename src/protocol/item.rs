@@ -1,8 +1,9 @@
 //! The cell of a reusable item: its state word and its slow-path state.
 //!
-//! **Order.** Every submission is a read-modify-write that releases, even if the submission coalesces. The beginning of
-//! a run is a read-modify-write that acquires. In the word's modification order, this beginning comes after each
-//! submission that the run serves. So the run sees everything that an issuer wrote before such a submission:
+//! **Order.** Every submission is a read-modify-write that releases, even if the submission *coalesces* with a pending
+//! one. The beginning of a run is a read-modify-write that acquires. In the word's modification order, this beginning
+//! comes after each submission that the run serves. So the run sees everything that an issuer wrote before such a
+//! submission:
 //!
 //! * issuer: writes; submits the item, which is pending already, so the submission coalesces;
 //! * worker: begins the run, then sees what the issuer wrote.
@@ -10,26 +11,29 @@
 //! If the coalescing submission were only a load, nothing would order the issuer's writes before the run. A run sees
 //! what earlier runs did, because the end of a run releases, and the beginning of the next run acquires.
 //!
-//! The slow-path state's lock makes the rare paths run one after the other. A rare path and a common path compete
-//! through compare-and-swap on the word. The path that loses applies its transition again, to the new word.
+//! Because of the slow-path state's lock, the rare paths run one after the other. A rare path and a common path may try
+//! to change the word at the same time, each with a compare-and-swap. The path that fails applies its transition again,
+//! to the new word.
 //!
-//! **Timers.** An armed item is pending, and its slow-path state names the timer. The thread that fires a timer and a
-//! thread that cancels it both take the slow-path state's lock. The first of these threads removes the timer's name.
-//! The other thread finds a different name or no name, and does nothing. So a submission is neither lost nor run twice,
+//! **Timers.** An armed item is pending, and its slow-path state names the timer. A thread that fires the timer and a
+//! thread that cancels it both take the slow-path state's lock. The first of the two removes the timer's name. The
+//! other thread finds a different name or no name, and does nothing. So a submission is neither lost nor run twice,
 //! whether or not the timer is still on the list of timers.
 //!
 //! **Waiting.** A thread that waits for a submission leaves a [`Signal`] in the slow-path state. The signal moves from
-//! `pending` to `running` when the run begins, and is set when the run ends or the submission is cancelled. Meanwhile
-//! the word's *attached* bit is set, so these steps take the slow path. Common paths do not check for waiting threads.
+//! `pending` to `running` when the run begins, and is set when the run ends or the submission is cancelled. While the
+//! signal is in the slow-path state, the word's *attached* bit is set, so these steps take the slow path. The common
+//! paths need no check for waiting threads.
 //!
 //! **Carrying.** A submission may carry a value into its run. While the submission is pending, the value is in the
 //! slow-path state, and the *attached* bit is set. The bit is set by the same change of the word that makes the item
-//! pending. So a worker that begins the run takes the slow path. The issuer holds the lock until the value is there, so
-//! the worker finds it.
+//! pending. So a worker that begins the run takes the slow path. The issuer holds the lock until it has stored the
+//! value, so the worker finds the value.
 //!
-//! **Stops.** A thread that asks the present run to stop notes this in the slow-path state, and sets the *attached* bit
-//! under the lock, while the word says that the item runs. So the end of this run takes the slow path, and removes the
-//! note. No later run finds it. A run that listens leaves an alarm there in the same way.
+//! **Stops.** A thread can ask the present run to stop. Under the lock, it sets the *attached* bit if the word says
+//! that the item runs, and then notes the request in the slow-path state. So the end of this run takes the slow path,
+//! and removes the note. No later run finds the note. In the same way, a run that listens for requests leaves an alarm
+//! in the slow-path state.
 
 mod answers;
 mod slow_state;
@@ -131,8 +135,8 @@ impl<E: HasTicket, T: PartialEq, C> ItemCell<E, T, C> {
         }
     }
 
-    /// Submits the item with `transition`. `before` converts the old word. The converted word shows which entry is
-    /// revived or left behind.
+    /// Submits the item with `transition`. From the old word, as converted by `before`, this function learns which
+    /// entry the submission revives or leaves behind.
     #[cold]
     fn queue_slowly(
         &self,
@@ -159,8 +163,8 @@ impl<E: HasTicket, T: PartialEq, C> ItemCell<E, T, C> {
             Queue::Refused => Queued::Refused,
             Queue::Revived if was_home => Queued::Revived,
             Queue::Revived => {
-                // If the slow-path state names several entries in this shard, any of them may be the revived entry,
-                // because no flush waits.
+                // The slow-path state may name several entries in this shard. As no flush waits, it does not matter
+                // which of them is revived.
                 slow_state.home = None;
                 self.strike_out(slow_state, target.shard);
                 Queued::Revived
@@ -243,8 +247,8 @@ impl<E: HasTicket, T: PartialEq, C> ItemCell<E, T, C> {
         let (taken, waiting) = self.take_back(&mut slow_state, would_have_run);
         drop(slow_state);
         tell(waiting);
-        // An entry that was popped from a list is not kept, and an item that is pending by an entry has no timer. So at
-        // most a carried value is dropped here. This thread holds no lock.
+        // An entry that was popped from a list is not kept, and an item that is pending by an entry has no timer. So
+        // this statement drops at most a carried value. The thread holds no lock at this point.
         drop(taken);
         (would_have_run, self.drop_handle())
     }
@@ -306,8 +310,8 @@ impl<E: HasTicket, T: PartialEq, C> ItemCell<E, T, C> {
         })
     }
 
-    /// Cancels the pending submission. The caller holds a handle. The same is true of the callers of `disarm`,
-    /// `disable`, `enable` and `last_submission`.
+    /// Cancels the pending submission. The caller holds a handle. The callers of `disarm`, `disable`, `enable` and
+    /// `last_submission` also hold one.
     pub(crate) fn cancel(&self) -> TakenBack<E, T, C> {
         let done = |was_pending| TakenBack { was_pending, kept: None, timer: None, carried: None };
         match self.update(ItemState::cancel) {

@@ -1,9 +1,9 @@
-//! The cell of a limiter's [`Admission`] word, which says when a waiting item starts, and which thread starts it.
+//! The cell of a limiter's [`Admission`] word, which tells when a waiting item starts, and which thread starts it.
 //!
-//! All counts are in one word. So every transition is one read-modify-write, and no slot is lost between two
-//! transitions. The waiting list is a separate location. An issuer pushes an item to the list, and then counts the item
-//! as listed, with release. A thread takes a listed item out of the count, with acquire, and then pops an item. So a
-//! thread that was given a slot finds an item on the list:
+//! All counts are in one word. So every transition is one read-modify-write, and no slot can get lost between two steps
+//! of a transition. The waiting list is a separate location. An issuer pushes an item to the list, and then counts the
+//! item as listed, with release. A thread takes a listed item out of the count, with acquire, and then pops an item. So
+//! a thread that was given a slot finds an item on the list:
 //!
 //! * issuer: pushes the item to the list, then counts it as listed;
 //! * worker: takes a listed item out of the count, then pops: the list is not empty.
@@ -24,8 +24,8 @@ pub(crate) enum Came {
     Started,
     /// The caller puts the item on the waiting list, and then calls [`LimiterCell::list`].
     Waits,
-    /// The item is not admitted yet, because the limiter is flushing. The caller tries again with
-    /// [`LimiterCell::admit_beside_flush`].
+    /// The item is not admitted yet, because the limiter is *flushing*: a flush has counted its items, and new items
+    /// take tickets. The caller tries again with [`LimiterCell::admit_beside_flush`].
     Flushing,
     /// The item was not admitted.
     Not(NotAdmitted),
@@ -83,8 +83,8 @@ impl LimiterCell {
         Admission::from_bits(self.word.load(Ordering::Relaxed))
     }
 
-    /// Returns the number of items that were accepted and are not done, as a hint. This number includes held items that
-    /// the word does not count.
+    /// Returns the number of items that were accepted and are not done. This number is a hint. It includes the held
+    /// items that the word does not count.
     pub(crate) fn len(&self) -> u64 {
         let uncounted = self.held.load(Ordering::Relaxed).saturating_sub(HELD_AS_COMING);
         self.in_flight() + uncounted
@@ -114,13 +114,14 @@ impl LimiterCell {
     }
 
     /// Admits an item, unless the limiter is full. One read of the word serves both the check and the admission. The
-    /// word changes all the time, so each read may fetch the word from another CPU.
+    /// word changes all the time, so each further read may have to fetch it from the cache of another CPU.
     #[inline]
     pub(crate) fn admit_unless_full(&self) -> Came {
         self.admit_by(Admission::admit_unless_full)
     }
 
-    /// Admits an item if this intake lets it in. The caller counts the item.
+    /// Admits an item that the intake `by` lets in, unless the limiter's own intake is shut or is stricter than `by`.
+    /// The caller counts the item.
     #[cold]
     pub(crate) fn admit_counted(&self, by: Intake) -> Came {
         self.admit_by(|word| word.admit_counted(by))
@@ -160,8 +161,8 @@ impl LimiterCell {
     }
 
     /// Admits as many of the caller's `items` items as one step can admit, beginning with the first one. `items` is at
-    /// least 1. The free slots go to the first of the admitted items. The caller puts the other admitted items on the
-    /// waiting list, and then calls [`list_many`](Self::list_many).
+    /// least 1. The first admitted items get the free slots. The caller puts the other admitted items on the waiting
+    /// list, and then calls [`list_many`](Self::list_many).
     pub(crate) fn admit_many(&self, items: usize) -> AdmitMany {
         self.update(|word| word.admit_many(items))
     }
@@ -185,9 +186,9 @@ impl LimiterCell {
         self.update(Admission::start_listed) == Slot::Handed
     }
 
-    /// Counts a listed item as active after the intake was shut, even beyond the limit. Returns whether it counted an
-    /// item. If so, the caller pops the list's first item, completes that item without a run, and calls this function
-    /// again.
+    /// Counts a listed item as active, even if this exceeds the limit. The intake has been shut before. Returns whether
+    /// it counted an item. If so, the caller pops the list's first item, completes that item without a run, and calls
+    /// this function again.
     #[must_use]
     pub(crate) fn recall(&self) -> bool {
         self.update(Admission::recall) == Slot::Handed

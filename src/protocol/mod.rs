@@ -1,5 +1,5 @@
-//! The protocol layer stores the words that policy defines. Each cell holds one word, and adds the memory orderings and
-//! the retry loop to the transitions of that word.
+//! The protocol layer stores the state words that the policy layer defines. A *cell* holds such a word in an atomic
+//! variable. The cell adds memory orderings and a retry loop to the transitions of the word.
 //!
 //! The layer makes no decisions. The header of each cell's module states which accesses pair with each other, and which
 //! interleaving a weaker ordering would allow. The loom models in `models` prove these claims. Each patch in
@@ -42,10 +42,10 @@ mod models;
 
 use crate::sys::sync::{AtomicU64, Ordering};
 
-/// Applies a transition that policy defines to a stored word, and returns the transition's answer.
+/// Applies a transition of the policy layer to a stored word. Returns the transition's answer.
 ///
-/// Each call performs one read-modify-write, even if the transition leaves the word unchanged. So each call has its
-/// place in the modification order of the word.
+/// Each call performs one read-modify-write, even if the transition leaves the word unchanged. So each call has a place
+/// in the modification order of the word.
 #[inline]
 fn update<W: Copy, A>(
     word: &AtomicU64,

@@ -1,4 +1,5 @@
-//! The cell of a one-shot's state. Threads and tasks wait here for the end of the one-shot.
+//! The cell of the state of a one-shot, which is an item whose closure runs once. Threads and tasks wait on this cell
+//! for the end of the one-shot.
 //!
 //! Every transition is a read-modify-write that acquires and releases:
 //!
@@ -12,31 +13,34 @@
 //! * handle: uses the cell, then `detach`;
 //! * worker: sees in `load` that the cell is detached; frees the cell, after the handle's last use.
 //!
-//! Likewise, the handle is the only owner once the worker has released its side. The load in `leave` acquires, and
-//! pairs with the release of the worker's last step.
+//! Likewise, after the worker has made its last transition, the handle is the only owner. The load in `leave` acquires,
+//! and pairs with the release of that transition.
 //!
 //! **Tasks.** A task that awaits the handle leaves an [`Alarm`] under the cell's key, and sets the *awaited* bit while
-//! [`wakers`] holds its lock. The thread that ends the item clears the bit, and rings the alarm if the bit was set. A
-//! handle that is dropped earlier removes its alarm, and then detaches. In the other order, this could happen:
+//! [`wakers`] holds its lock. The thread that ends the item clears the bit, and rings the alarm if the bit was set. If
+//! the handle is dropped before the item has ended, it first removes its alarm, and then detaches. If it detached
+//! first, this could happen:
 //!
 //! * handle: detaches;
 //! * worker: frees the cell;
 //! * issuer of another item: gets a cell at the same address, and its task leaves an alarm;
 //! * handle: removes the alarm of that task, which is then never woken.
 //!
-//! **Stops.** A running item that listens for its handle leaves an alarm under the cell's *stop key*, and sets the
-//! *listens* bit while [`wakers`] holds its lock. If the handle asks the item to stop and sees this bit, it rings the
-//! alarm. If it does not see the bit, the item learns of the stop when it tries to set the bit. The worker removes the
-//! alarm before it finishes the item. A handle that is dropped removes the alarm before it detaches, for the same
-//! reason as above. The effect of the alarm may be final, so a late ring must not reach the alarm of another item.
-//! Only the handle rings this key, and it keeps the cell meanwhile. No other object has an odd address as a key.
+//! **Stops.** A running item can listen for a stop request by its handle. To do so, it leaves an alarm under the cell's
+//! *stop key*, and sets the *listens* bit while [`wakers`] holds its lock. When the handle asks the item to stop, it
+//! rings the alarm if it sees this bit. If the handle does not see the bit, the item learns of the request when it
+//! tries to set the bit. The worker removes the alarm before it finishes the item. A handle that is dropped removes the
+//! alarm before it detaches, for the same reason as above. The effect of the alarm may be final, so a late ring must
+//! not reach the alarm of another item. The handle is the only object that rings the stop key, and the cell stays in
+//! memory while the handle exists. The stop key is an odd address, which is the key of no other object.
 
 use crate::policy::one_shot::{Finish, Listen, OneShotState, Stop, Take, Waiting};
 use crate::sys::sync::{AtomicU64, Ordering, fence_after_update};
 use crate::sys::wait::{self, Until};
 use crate::sys::wakers::{self, Alarm, Watcher};
 
-/// The state word, which says which of the two owners has the closure, the result and the cell itself.
+/// The state word. It says which of the two owners, the worker and the handle, has the closure, the result and the cell
+/// itself.
 #[derive(Debug)]
 pub(crate) struct OneShotCell(AtomicU64);
 
@@ -55,7 +59,7 @@ impl OneShotCell {
         OneShotState::from_bits(self.0.load(Ordering::Acquire))
     }
 
-    /// Takes the item for a worker that popped its entry.
+    /// Takes the item for the worker that popped the item's entry.
     #[inline]
     pub(crate) fn take(&self) -> Take {
         self.update(OneShotState::take)
@@ -84,8 +88,8 @@ impl OneShotCell {
         self.update(|state| state.abandon(late))
     }
 
-    /// Returns the key on which the handle's thread sleeps, and under which its task leaves an alarm. The key is the
-    /// cell's address. [`wake`](Self::wake) may use the key even after the cell has been freed.
+    /// Returns the key on which the handle's thread sleeps, and under which the handle's task leaves an alarm. The key
+    /// is the cell's address. [`wake`](Self::wake) may use the key even after the cell has been freed.
     pub(crate) fn key(&self) -> usize {
         std::ptr::from_ref(self) as usize
     }
@@ -112,8 +116,8 @@ impl OneShotCell {
         self.update(|state| state.cancel(late))
     }
 
-    /// Cancels the item on behalf of the handle or, if the closure has begun, asks it to stop. If the closure had not
-    /// begun, returns the waiting thread and task, which the caller wakes.
+    /// Cancels the item on behalf of the handle, if the item's closure has not begun. Otherwise asks the running item
+    /// to stop. If the item was cancelled, returns the waiting thread and task, which the caller wakes.
     pub(crate) fn stop(&self) -> Option<Waiting> {
         match self.update(OneShotState::stop) {
             Stop::Cancelled(waiting) => return Some(waiting),
@@ -123,8 +127,8 @@ impl OneShotCell {
         None
     }
 
-    /// Keeps the alarm of the running item, which rings when the handle asks the item to stop. Returns false if the
-    /// handle has already asked. If the handle is gone, the alarm never rings, and is dropped.
+    /// Stores the alarm of the running item. The alarm rings when the handle asks the item to stop. Returns false if
+    /// the handle has already asked. If the handle is gone, the alarm is dropped, and never rings.
     pub(crate) fn listen(&self, alarm: Alarm) -> bool {
         let mut listen = Listen::Alone;
         wakers::watch(self.stop_key(), Watcher::ONLY, alarm, || {
@@ -149,7 +153,7 @@ impl OneShotCell {
             let (seen, next) = (state.into_bits(), next.into_bits());
             match self.0.compare_exchange_weak(seen, next, Ordering::AcqRel, Ordering::Acquire) {
                 Ok(_) => return last,
-                // The item may have ended, or may listen by now.
+                // In the meantime, the item may have ended, or may have begun to listen.
                 Err(actual) => state = OneShotState::from_bits(actual),
             }
         }
@@ -165,13 +169,13 @@ impl OneShotCell {
         }
     }
 
-    /// Keeps the alarm of the task that awaits the handle. Returns false if the item has ended.
+    /// Stores the alarm of the task that awaits the handle. Returns false if the item has ended.
     pub(crate) fn watch(&self, alarm: Alarm) -> bool {
         wakers::watch(self.key(), Watcher::ONLY, alarm, || self.update(OneShotState::watch))
     }
 
-    /// Notes that the handle's thread is about to sleep until the item has ended. Returns false if the item has ended.
-    /// The caller then [sleeps](Self::wait_unless), or calls [`does_not_wait`](Self::does_not_wait).
+    /// Notes that the handle's thread is about to sleep until the item has ended. Returns false if the item has already
+    /// ended. Otherwise the caller then [sleeps](Self::wait_unless), or calls [`does_not_wait`](Self::does_not_wait).
     pub(crate) fn will_wait(&self) -> bool {
         let will = self.update(OneShotState::wait);
         fence_after_update(); // with the fence of a thread that makes a part of a fork, and then reads this word
@@ -188,8 +192,8 @@ impl OneShotCell {
         self.wait_unless(until, || false)
     }
 
-    /// Sleeps as [`wait`](Self::wait) does, but also returns false if `gives_up` returns true. A thread that changes
-    /// the answer of `gives_up` wakes the threads that sleep on the cell's key.
+    /// Sleeps as [`wait`](Self::wait) does, but also returns false if `gives_up` returns true. After a thread has
+    /// changed the answer of `gives_up`, it wakes the threads that sleep on the cell's key.
     pub(crate) fn wait_unless(&self, until: Until, gives_up: impl Fn() -> bool) -> bool {
         while self.update(OneShotState::wait) {
             let in_time = wait::sleep(self.key(), || !self.load().is_finished() && !gives_up(), until);

@@ -1,22 +1,23 @@
 //! The cell of a queue's [`Places`], and the line of issuers that wait for a place.
 //!
-//! An issuer that finds no place takes the lock of the line. In one step, it then takes a place or sets the *line* bit.
-//! If it sets the bit, it joins the line. A thread that gives a place back learns in the same step whether the bit is
-//! set. If it is set, the thread takes the lock, and hands free places to the first issuers in line. With two steps,
-//! this could happen:
+//! An issuer that finds no place takes the lock of the line. Then it does one of two things in a single step: it takes
+//! a place that has become free, or it sets the *line* bit. If it sets the bit, it joins the line. A thread that gives
+//! a place back learns in the same step whether the bit is set. If the bit is set, the thread takes the lock, and hands
+//! free places to the first issuers in line. If the issuer looked for a place in one step and set the bit in another
+//! step, this could happen:
 //!
 //! * issuer: finds no place;
 //! * other thread: gives a place back; sees no line;
 //! * issuer: joins the line, although a place is free. No thread hands this place to the issuer.
 //!
-//! A thread that shuts the queue first shuts its intakes, and then refuses all issuers in line. An issuer first joins
-//! the line, and then checks that the queue is open. Both use the lock of the line. So either the thread finds the
-//! issuer in line, or the issuer sees that the queue is shut.
+//! To shut the queue, a thread first shuts the queue's intakes, and then refuses all issuers in line. An issuer first
+//! joins the line, and then checks that the queue is open. Both threads use the lock of the line. So either the
+//! shutting thread finds the issuer in line, or the issuer sees that the queue is shut.
 //!
 //! The count of places orders no other accesses, so all accesses to it are relaxed. The lock orders the line, and the
 //! turn's [`Signal`] orders the end of a turn.
 //!
-//! An issuer that gives up may just have got its place. It then owns the place, and gives it back.
+//! An issuer may get a place at the moment at which it gives up. It then owns the place, and gives the place back.
 
 use std::collections::VecDeque;
 
@@ -37,11 +38,11 @@ pub(crate) struct PlacesCell {
 pub(crate) struct Turn {
     /// Whether the issuer has got a place. This is written under the lock of the line, before the signal is set.
     has_place: AtomicU64,
-    /// Set when the issuer gets a place or is refused.
+    /// The signal that is set when the issuer gets a place or is refused.
     over: Arc<Signal>,
 }
 
-/// The answer to an issuer that would wait for a place.
+/// The answer to an issuer that takes a place, or waits for a place if there is none.
 #[must_use]
 #[derive(Debug)]
 pub(crate) enum Reserve {
@@ -61,13 +62,14 @@ impl PlacesCell {
         self.word.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_ok()
     }
 
-    /// Takes this many places, or as many as are free. Returns how many it took.
+    /// Takes up to `places` places, as far as places are free. Returns the number of places that it took.
     pub(crate) fn take_many(&self, max: u64, places: u64) -> u64 {
         self.update(|word| word.take_many(max, places))
     }
 
-    /// Takes a place, or joins the line. If the queue is shut, `check` refuses the issuer. The refusal says whether the
-    /// issuer has got a place meanwhile. If so, the issuer gives it back.
+    /// Takes a place, or joins the line. If the queue is shut, `check` returns an error. Then this function returns the
+    /// error, and whether the issuer has got a place in the meantime. If the issuer has got a place, it gives the place
+    /// back.
     #[cold]
     pub(crate) fn reserve<E>(
         &self,
@@ -87,7 +89,7 @@ impl PlacesCell {
         }
     }
 
-    /// Ends an issuer's turn. Returns true if the issuer has got a place, which it then owns.
+    /// Ends an issuer's turn. Returns true if the issuer has got a place. The issuer then owns this place.
     #[cold]
     pub(crate) fn end_turn(&self, turn: &Arc<Turn>) -> bool {
         let mut line = self.line.lock();
@@ -103,7 +105,7 @@ impl PlacesCell {
         }
     }
 
-    /// Ends the turns of all issuers in line without a place, because the queue is shut.
+    /// Ends the turns of all issuers in line without giving them places, because the queue is shut.
     #[cold]
     pub(crate) fn refuse_line(&self) {
         let mut line = self.line.lock();
@@ -113,7 +115,7 @@ impl PlacesCell {
         refused.iter().for_each(|turn| turn.over.set());
     }
 
-    /// Takes a place for an item that was accepted earlier, even if there is none.
+    /// Takes a place for an item that was accepted earlier, even if no place is free.
     pub(crate) fn take_anyway(&self) {
         self.word.fetch_add(1, Ordering::Relaxed);
     }
@@ -132,7 +134,8 @@ impl PlacesCell {
         Places::from_bits(self.word.fetch_sub(places, Ordering::Relaxed)).has_line()
     }
 
-    /// Hands free places to the issuers in line. Before these issuers learn of it, calls `note` with their number.
+    /// Hands free places to the issuers in line. Before these issuers learn that they have places, calls `note` with
+    /// the number of these issuers.
     #[cold]
     pub(crate) fn hand(&self, max: u64, note: impl FnOnce(u64)) {
         let mut handed = Vec::new();

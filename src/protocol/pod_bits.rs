@@ -1,5 +1,5 @@
-//! A set of pods, with one bit for each pod of a class. A class has two such sets: one of the pods that have room, and
-//! one of the pods that have excess items.
+//! A set of pods (groups of CPUs, each with its own pool), with one bit for each pod of a class. A class has two such
+//! sets: one of the pods that have room, and one of the pods that have excess items.
 //!
 //! A bit is a hint, but no bit stays wrong for long. Two handshakes ensure this:
 //!
@@ -8,9 +8,9 @@
 //!   * issuer: sets the excess bit of its pod; reads the room bits: none is set;
 //!   * worker: sets the room bit of its pod; reads the excess bits: none is set.
 //! * **Set against clear.** If a thread finds that a set bit should be clear, it clears the bit, issues a fence, and
-//!   checks the pool again. If the bit should be set after all, this thread sets it again. Another thread may meanwhile
-//!   change the pool so that the bit should be set. That thread then issues a fence, reads the bit, and sets the bit if
-//!   it is clear. Without the fences, the bit could stay clear:
+//!   checks the pool again. If the bit should be set after all, this thread sets it again. Another thread may at the
+//!   same time change the pool so that the bit should be set. That thread then issues a fence, reads the bit, and sets
+//!   the bit if it is clear. Without the fences, the bit could stay clear:
 //!   * clearing thread: clears the bit; checks the pool: the bit should be clear;
 //!   * other thread: changes the pool; reads the bit: it is still set, so this thread does not set it.
 //!
@@ -72,8 +72,8 @@ pub(super) fn clear(word: &AtomicU64, bit: usize) {
 mod tests {
     use super::*;
 
-    /// If a word shared its cache line, each change of a bit would take the other memory of this line from the caches
-    /// of all CPUs.
+    /// If a word shared its cache line, each change of a bit would also remove the other data in this line from the
+    /// caches of all CPUs.
     #[test]
     fn no_two_words_share_a_cache_line() {
         let sets = [PodBits::new(65, true), PodBits::new(65, false)];

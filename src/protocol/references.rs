@@ -1,12 +1,14 @@
 //! The count of references to a queue. A reference keeps the queue in memory. All handles share one reference. Each of
-//! the following has a reference of its own: a closed limiter with an item in flight, a `QueueRef`, the count of a
-//! flush, and an item with a ticket while it leaves its limiter.
+//! the following has a reference of its own: a `QueueRef`; a closed limiter that has an item in flight; a flush's count
+//! of items; and an item with a ticket, while the item leaves its limiter. (A ticket is a number from which a flush
+//! tells whether it waits for the item.)
 //!
 //! A thread that has a reference can take another reference. A thread without a reference finds the queue in the
-//! executor's register. A queue leaves the register, under the register's lock, before it is freed. So such a thread
-//! may find a queue that has no reference left. In that case, the thread gets no reference.
+//! executor's register. After the last reference was given up, the queue leaves the register, under the register's
+//! lock, and is then freed. So until the queue has left the register, such a thread may find the queue although it has
+//! no reference left. In that case, the thread gets no reference.
 //!
-//! The step that gives up a reference releases and acquires:
+//! The step that gives up a reference is a release and an acquire:
 //!
 //! * first owner: uses the queue, then gives up its reference;
 //! * last owner: gives up its reference, then frees the queue, after the first owner's last use.

@@ -2,10 +2,10 @@
 //! the items still keep their order.
 //!
 //! The word is the address of a pool. Its lowest bit says that the route is *plugged*. While the route is plugged, it
-//! holds new entries in order. A turn plugs the route if an entry may still lie in the former pool. Then the route
-//! holds new entries until all earlier entries have left the former pool's worklist. A *marker* shows when the earlier
-//! entries have left: the turn pushes this special entry to the end of that worklist. The worker that pops the last
-//! marker releases the held entries, and opens the route.
+//! holds new entries back, in their order. A turn plugs the route if an entry may still lie in the former pool. Then
+//! the route holds new entries back until all earlier entries have left the former pool's worklist. A *marker* shows
+//! when the earlier entries have left: the turn pushes this special entry to the end of that worklist. The worker that
+//! pops the last marker releases the held entries, and opens the route.
 //!
 //! While a route is plugged, only late entries (see below) are pushed to the pool that it leads to. So when a plugged
 //! route is turned away from a pool, that pool may need no marker. The pool needs a marker only if the route was open
@@ -22,24 +22,26 @@
 //!
 //! With the fences, either the entry lies before the marker, or the issuer finds that the route was turned. In the
 //! second case, the issuer pushes a marker of its own ([`late`](RouteCell::late)) before the submission returns. So the
-//! route holds all entries that are submitted afterwards. If the route was open, `late` plugs it. In that case, the
-//! pool that the route leads to may contain entries, and these come before the held entries.
+//! route holds back all entries that are submitted after that submission. If the route was open, `late` plugs it. In
+//! that case, the pool to which the route leads may already contain entries. These entries come before the held
+//! entries.
 //!
-//! Some issuers cannot read the route again, because the shard may be freed as soon as their entry is gone. These
-//! issuers read the pool's [`RouteEpoch`] instead.
+//! Some issuers cannot read the route again after their push, because the shard may be freed as soon as their entry is
+//! gone. These issuers read the pool's [`RouteEpoch`] instead.
 //!
 //! **Opening.** Under the lock, the held entries are pushed before the word is opened:
 //!
 //! * worker: pushes the held entries, then opens the word (release);
 //! * issuer: finds the word open (acquire), then pushes. So the issuer's entry comes after the held entries.
 //!
-//! **Entries that take turns.** If a route leads the entries of a weighted queue, the route's word has a second tag.
-//! Because of this tag, the fast path finds that the route is not open. So the fast path need not check whether the
-//! queue has a weight. The issuer then puts its entry into the queue's own line in the pool, and not on the worklist.
-//! Turns of the route and late entries are handled as above, with markers in that line.
+//! **Entries that take turns.** If a route leads the entries of a weighted queue, these entries take turns with those
+//! of other queues, and the route's word has a second tag. With this tag, the route does not look open to the fast path
+//! of a submission. So the fast path need not check whether the queue has a weight. The slow path then puts the entry
+//! into the queue's own line in the pool, and not on the worklist. Turns of the route and late entries are handled as
+//! above, with markers in that line.
 //!
-//! A value of type `U` (a *user*) keeps a pool open. The route has a user of the pool that it leads to, and keeps the
-//! user of a former pool until the route's entries have left that pool. `E` is the type of an entry.
+//! A *user*, which is a value of type `U`, keeps a pool open. The route has a user of the pool to which it leads. It
+//! also has a user of each former pool, until the route's entries have left that pool. `E` is the type of an entry.
 
 use std::collections::VecDeque;
 
@@ -72,7 +74,7 @@ struct Plug<E, U> {
 #[must_use]
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Turned<U> {
-    /// The route no longer needs the former pool. This is the user of the former pool.
+    /// The route no longer needs the former pool. The value is the user of that pool.
     Clear(U),
     /// A marker was pushed to the former pool.
     Marked,
@@ -92,10 +94,11 @@ impl RouteEpoch {
     }
 
     /// Returns the epoch. An issuer reads the epoch before it reads the route, and again after its push and its fence.
-    /// If the two values are equal, the issuer's entry is not late.
+    /// If the two readings are equal, the issuer's entry is not late.
     #[inline]
     pub(crate) fn load(&self) -> u64 {
-        // Acquire: if the first value includes a turn, the issuer then reads the route as it is after that turn.
+        // Acquire: if the issuer's first reading includes a turn, the issuer then reads the route as it is after that
+        // turn.
         self.0.load(Ordering::Acquire)
     }
 
@@ -120,17 +123,18 @@ impl<P, E, U> RouteCell<P, E, U> {
         Self { word: AtomicPtr::new(route.opened(pool)), ..route }
     }
 
-    /// Returns the pool to whose worklist an issuer pushes. Returns `None` while the route is plugged, and always if
-    /// the entries take turns.
+    /// Returns the pool to whose worklist an issuer pushes its entry. Returns `None` while the route is plugged. If the
+    /// entries take turns, always returns `None`.
     #[inline]
     pub(crate) fn open(&self) -> Option<*const P> {
-        // Acquire: if an issuer finds the route open, its entry comes after the held entries. See the module.
+        // Acquire: if an issuer finds the route open, its entry comes after the entries that the route has held. See
+        // the module.
         let word = self.word.load(Ordering::Acquire);
         (word.addr() & TAGS == 0).then_some(word.cast_const())
     }
 
-    /// Returns the pool in which the entries take turns. Returns `None` while the route is plugged, and always if the
-    /// entries go to a worklist.
+    /// Returns the pool in which the entries take turns. Returns `None` while the route is plugged. If the entries go
+    /// to a worklist, always returns `None`.
     pub(crate) fn open_for_turns(&self) -> Option<*const P> {
         // Acquire: as in `open`.
         let word = self.word.load(Ordering::Acquire);
@@ -142,16 +146,16 @@ impl<P, E, U> RouteCell<P, E, U> {
         untagged(self.word.load(Ordering::Acquire))
     }
 
-    /// Returns whether the route leads to another pool by now, or is plugged. The caller has pushed an entry to this
-    /// pool, and has issued a fence since then. The answer must also be true if the route has come back to this pool
-    /// and is plugged. Otherwise the route could be turned away again without a marker behind that entry.
+    /// Returns whether the route now leads to another pool, or is plugged. The caller has pushed an entry to `pool`,
+    /// and has then issued a fence. The answer must also be true if the route has come back to `pool` and is plugged.
+    /// Otherwise the route could be turned away again without a marker behind that entry.
     #[inline]
     pub(crate) fn has_left(&self, pool: *const P) -> bool {
         self.word.load(Ordering::Relaxed).addr() != self.opened(pool).addr()
     }
 
-    /// Does the same as [`has_left`](Self::has_left) for a route whose entries go to a worklist. It does not look at
-    /// the tag.
+    /// Does the same as [`has_left`](Self::has_left), for a route whose entries go to a worklist. So the call need not
+    /// read the route's `tag`.
     #[inline]
     pub(crate) fn has_left_worklist(&self, pool: *const P) -> bool {
         self.word.load(Ordering::Relaxed).addr() != pool.addr()
@@ -204,8 +208,8 @@ impl<P, E, U> RouteCell<P, E, U> {
         Turned::Clear(former)
     }
 
-    /// Plugs the route until the entries of a pool have been popped, because an entry was pushed to that pool after the
-    /// route had left it. `mark` pushes a marker to that pool, and `user` keeps the pool open.
+    /// Plugs the route until the entries of a pool have been popped, because an entry was pushed to that pool late,
+    /// after the route had left it. `mark` pushes a marker to that pool, and `user` keeps the pool open.
     pub(crate) fn late(&self, user: U, mark: impl FnOnce()) {
         let mut plug = self.plug.lock();
         self.word.store(plugged(self.pool()), Ordering::Release);
@@ -214,8 +218,8 @@ impl<P, E, U> RouteCell<P, E, U> {
         plug.left.push(user);
     }
 
-    /// Notes that a marker was popped. If it was the last marker, calls `push` for each held entry, with the pool that
-    /// the route leads to, and then opens the route. Returns the users of the pools that the route no longer needs.
+    /// Notes that a marker was popped. If it was the last marker, pushes each held entry with `push` to the pool to
+    /// which the route leads, and then opens the route. Returns the users of the pools that the route no longer needs.
     pub(crate) fn marker_popped(&self, mut push: impl FnMut(*const P, E)) -> Vec<U> {
         let mut plug = self.plug.lock();
         debug_assert!(plug.markers > 0, "more markers were popped than pushed");
@@ -235,7 +239,7 @@ impl<P, E, U> RouteCell<P, E, U> {
         self.word.store(self.opened(pool), Ordering::Release);
     }
 
-    /// Returns the word of this route while it is open and leads to this pool.
+    /// Returns the word that this route has while it is open and leads to this pool.
     fn opened(&self, pool: *const P) -> *mut P {
         pool.cast_mut().map_addr(|address| address | self.tag)
     }

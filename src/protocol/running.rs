@@ -9,19 +9,21 @@
 //!   CPU-intensive item. Fences in [`pushed`](RunningCell::pushed) and [`look`](RunningCell::look) forbid this:
 //!   * issuer: pushes an item; reads the word: a worker runs, so the issuer wakes no worker;
 //!   * worker: lowers the word; reads the worklist: it is empty. So the item waits, and no worker is woken for it.
-//! * **Push against retarget.** A thread raises the target. The same fences forbid this:
+//! * **Push against retarget.** A thread raises the pool's target, which is the number of workers that should run. The
+//!   same fences forbid this:
 //!   * issuer: pushes an item; reads the word: the pool is full, so the issuer wakes no worker;
 //!   * other thread: raises the target; reads the worklist: it is empty.
-//! * **Push against unwatch.** The manager stops watching a saturated pool. The same fences forbid this:
+//! * **Push against unwatch.** The manager stops watching a *saturated* pool, which has work but wakes no further
+//!   worker. The same fences forbid this:
 //!   * issuer: pushes an item; reads the word: the manager watches the pool, so the issuer does not notify the manager;
 //!   * manager: clears the watched bit; reads the worklist: it is empty. So work is pending, and the manager does not
 //!     watch the pool.
 //! * **Start or keep against a rare check.** The manager checks a pool rarely if no worker is about to start and no
-//!   worker has local entries. It sets a bit of the word before it checks this. A worker that starts changes the same
-//!   word first, so either the worker sees the bit, or the manager sees that the worker is woken. The fences in `kept`
-//!   and `check_rarely` forbid this:
+//!   worker has local entries. The manager sets a bit of the word before it checks these two conditions. A worker that
+//!   starts changes the same word first. So either the worker sees the bit, or the manager sees that the worker was
+//!   woken. The fences in `kept` and `check_rarely` forbid this:
 //!   * worker: puts an entry on its own list; reads the word: the manager checks the pool often;
-//!   * manager: sets the bit; reads the worker's list: it is empty. So the entry may wait for a rare check.
+//!   * manager: sets the bit; reads the worker's list: it is empty. So the entry may wait until the next rare check.
 //! * **Push against the end of briskness.** A pool stops being [brisk](crate::policy::brisk). The fences in `pushed`
 //!   and [`not_brisk`](RunningCell::not_brisk) forbid this:
 //!   * issuer: pushes an item; reads the word: the pool is brisk, so the issuer wakes no worker and offers nothing;
@@ -29,13 +31,13 @@
 //!     nothing.
 //! * **Leave against short.** The manager has no room for a worker that the pool asked for. In one step, the manager
 //!   sets the short bit and learns whether a worker of the pool runs. No fence is needed, because both sides change the
-//!   same word. With two steps, this could happen:
+//!   same word. If the manager read the word and set the bit in two separate steps, this could happen:
 //!   * manager: reads the word: a worker runs;
 //!   * worker: leaves the count; reads the word: the short bit is not set;
 //!   * manager: sets the short bit. So no worker runs, and the manager does not know this.
 //!
-//! `SeqCst` accesses to the word could not replace the fences. The accesses to the worklist only acquire and release,
-//! so the accesses to the word would not order them.
+//! `SeqCst` accesses to the word could not replace the fences, because they would not order the accesses to the
+//! worklist. Those accesses only acquire and release.
 
 use crate::policy::concurrency::{Kick, Reserved, Running};
 use crate::sys::sync::{AtomicU64, Ordering, fence, fence_after_update};
@@ -67,14 +69,15 @@ impl RunningCell {
     /// worker wants another worker to take entries from the list.
     #[inline]
     pub(crate) fn kept(&self, wakes: bool) -> Kick {
-        // With `look` and `check_rarely`. A push to the worker's own list is not a read-modify-write.
+        // This fence pairs with those of `look` and `check_rarely`. It is a full fence, because a push to the worker's
+        // own list is not a read-modify-write.
         fence(Ordering::SeqCst);
         if wakes { self.decide(Running::kick_anyway) } else { self.decide(Running::keep) }
     }
 
-    /// Reserves a worker for forks, if one is wanted. Either the caller has made a fork, and has called
-    /// [`ForkBits::set`](super::forks::ForkBits::set). Or the caller has lowered the word, has then issued a fence,
-    /// and has then found forks.
+    /// Reserves a worker for forks, if the pool wants a worker for them. Before the call, one of two things has
+    /// happened. The caller has made a fork and called [`ForkBits::set`](super::forks::ForkBits::set). Or the caller
+    /// has lowered the word, then issued a fence, and then found forks.
     ///
     /// `joining` returns the number of the pool's threads that wait for forks. A thread that begins to wait raises this
     /// number before it lowers the word. The loads of the word acquire, so if this call sees the lower word, `joining`
@@ -99,8 +102,8 @@ impl RunningCell {
         self.look_and(Running::kick, has_work)
     }
 
-    /// Decides like [`look`](Self::look), but may wake a worker even if the pool is brisk. A worker of the pool no
-    /// longer needs its CPU.
+    /// Decides like [`look`](Self::look), but may wake a worker even if the pool is brisk. The caller uses this if a
+    /// worker of the pool no longer needs its CPU, or if items may wait behind a long item.
     #[inline]
     pub(crate) fn look_for_another(&self, has_work: impl FnOnce() -> bool) -> Kick {
         self.look_and(Running::kick_anyway, has_work)
@@ -110,8 +113,9 @@ impl RunningCell {
     /// is never [`Kick::Starve`].
     ///
     /// The manager may have set the short bit again, because a woken worker is on its way. If this worker starts, it
-    /// looks later. If its reservation is dropped, the thread that drops it looks. Until then, the caller must not tell
-    /// the manager again. Otherwise the two threads would repeat this until the worker gets a CPU.
+    /// looks for work later. If its reservation is dropped, the thread that drops the reservation looks for work. Until
+    /// one of the two happens, the caller must not tell the manager again. Otherwise the caller and the manager would
+    /// repeat these steps until the worker gets a CPU.
     #[cold]
     pub(crate) fn look_further(&self, has_work: impl FnOnce() -> bool) -> Kick {
         self.look_and(Running::kick_further, has_work)
@@ -127,8 +131,8 @@ impl RunningCell {
         if has_work() { self.decide(decision) } else { Kick::Enough }
     }
 
-    /// Decides, even if the pool is brisk, what the caller does about items that the pool's workers will not run soon.
-    /// The pushes of these items were complete before, so this call needs no fence.
+    /// Decides what the caller does about items that the pool's workers will not run soon, even if the pool is brisk.
+    /// The pushes of these items were complete before the call, so the call needs no fence.
     #[cold]
     pub(crate) fn kick_anyway(&self) -> Kick {
         self.decide(Running::kick_anyway)
@@ -173,26 +177,28 @@ impl RunningCell {
         fence_after_update(); // with `PodBits::set` of a sibling that sets its room bit
     }
 
-    /// Notes that no woken worker is late any more. Afterwards, either the worker that has arrived or the thread that
-    /// has dropped the late worker's reservation [looks](Self::look).
+    /// Notes that no woken worker is late any more. Afterwards, one of two threads [looks](Self::look) for work: the
+    /// late worker, which has now arrived, or the thread that has dropped the late worker's reservation.
     #[cold]
     pub(crate) fn in_time(&self) {
         self.update(|word| (word.in_time(), ()));
     }
 
-    /// Notes that the manager has no room for a worker that the pool asked for. Returns whether no worker runs.
+    /// Sets the short bit, because the manager has no room for a worker that the pool asked for. Returns true if no
+    /// worker of the pool runs.
     #[cold]
     pub(crate) fn short(&self) -> bool {
         self.update(Running::short)
     }
 
-    /// Clears the note of [`short`](Self::short), because a worker has arrived, or the manager needs no further notice.
+    /// Clears the bit that [`short`](Self::short) sets, because a worker has arrived or the manager needs no further
+    /// notice.
     #[cold]
     pub(crate) fn unshort(&self) {
         self.update(|word| (word.unshort(), ()));
     }
 
-    /// Uses up a reservation. Returns whether the worker begins.
+    /// Uses up a reservation. Returns whether the worker may begin.
     pub(crate) fn start(&self, reserved: Reserved) -> bool {
         let _used_up = reserved;
         self.update(Running::start)
@@ -206,7 +212,7 @@ impl RunningCell {
     }
 
     /// Gives up these reservations with `give_up`, because no work is left. After each reservation, calls `look`, which
-    /// performs the [`look`](Self::look) that the caller owes.
+    /// performs the [`look`](Self::look) that must follow.
     ///
     /// If this function called `look` only once, after the last reservation, this could happen:
     ///
@@ -224,7 +230,7 @@ impl RunningCell {
         }
     }
 
-    /// Takes a running worker out of the count. The caller owes a [`look`](Self::look).
+    /// Takes a running worker out of the count. The caller must call [`look`](Self::look) afterwards.
     #[inline]
     pub(crate) fn leave(&self) {
         let before = self.0.fetch_sub(Running::ONE.into_bits(), Ordering::AcqRel);
@@ -244,16 +250,17 @@ impl RunningCell {
         );
     }
 
-    /// Takes the calling worker out of the count between two items, if more workers run than should. Returns whether
-    /// the worker no longer counts. The common answer, "it counts", costs one load.
+    /// Takes the calling worker out of the count between two items, if more workers run than should run. Returns
+    /// whether the worker was taken out. In the common case, the worker stays in the count, and the call costs one
+    /// load.
     #[inline]
     pub(crate) fn shed(&self) -> bool {
         self.load().too_many_running() && self.update(Running::shed)
     }
 
     /// Marks the pool as abandoned, so that it runs nothing any more. From now on, an issuer that pushes tries to wake
-    /// a worker, and then finds the mark of the sideline. The caller has already marked the sideline, and checks the
-    /// worklist afterwards. The fences forbid this:
+    /// a worker, and thereby finds the mark that the sideline has. The caller has already marked the sideline, and
+    /// checks the worklist afterwards. The fences forbid this:
     ///
     /// * issuer: pushes an item; reads the word: the pool is saturated, so the issuer wakes no worker;
     /// * caller: marks the word; reads the worklist: it is empty. So the item stays on the worklist for ever.
@@ -268,16 +275,16 @@ impl RunningCell {
         self.update(Running::watch)
     }
 
-    /// Notes that the manager is about to check the pool, and may check it rarely afterwards. This check decides
-    /// whether the manager does so. If not, the manager calls [`check_often`](Self::check_often). See the module for
-    /// the fence.
+    /// Notes that the manager is about to check the pool. This check decides whether the manager checks the pool rarely
+    /// from then on. If the manager decides against rare checks, it calls [`check_often`](Self::check_often). The
+    /// module describes the fence.
     pub(crate) fn check_rarely(&self) {
         self.update(|word| (word.check_rarely(), ()));
         fence_after_update(); // with `kept`
     }
 
-    /// Notes that the manager checks the pool often from now on. Returns whether it checked the pool rarely before. If
-    /// so, a caller that is not the manager tells the manager.
+    /// Notes that the manager checks the pool often from now on. Returns whether the manager checked the pool rarely
+    /// before. If so, and if the caller is not the manager, the caller tells the manager of the change.
     #[cold]
     pub(crate) fn check_often(&self) -> bool {
         self.update(Running::check_often)
@@ -304,7 +311,7 @@ impl RunningCell {
         was_brisk
     }
 
-    /// Notes that the manager stops watching the pool. The caller owes a [`look`](Self::look).
+    /// Notes that the manager stops watching the pool. The caller must call [`look`](Self::look) afterwards.
     pub(crate) fn unwatch(&self) {
         self.update(|word| (word.unwatch(), ()));
     }
@@ -316,8 +323,8 @@ impl RunningCell {
         if self.update(|word| word.retarget(target)) { self.look(has_work) } else { Kick::Enough }
     }
 
-    /// Notes whether the pool is covered. If this changes the word, looks for work, as [`retarget`](Self::retarget)
-    /// does.
+    /// Notes whether the pool is *covered*, which means that up to twice as many workers run as its target says. If
+    /// this changes the word, looks for work, as [`retarget`](Self::retarget) does.
     #[cold]
     pub(crate) fn cover(&self, covers: bool, has_work: impl FnOnce() -> bool) -> Kick {
         if self.update(|word| word.cover(covers)) { self.look(has_work) } else { Kick::Enough }

@@ -1,7 +1,8 @@
 //! The count of a scope's items that are not over, and the sleep of the thread that waits for these items.
 //!
 //! The body of the scope counts as one item. So the count is not zero while the body can still spawn items. If items
-//! remain when the body leaves, the body's thread waits, and the item that brings the count to zero wakes that thread.
+//! remain when the body leaves the count, the body's thread (the *waiter*) waits. The item that brings the count to
+//! zero wakes the waiter.
 //!
 //! The cell lies on the waiter's stack. The cell is gone as soon as the waiter has seen the count at zero. So an item
 //! does not access the cell after the item has left, and the wake-up uses the cell's address only as a key.
@@ -46,7 +47,7 @@ impl ScopeCell {
         wait::wake_all(key);
     }
 
-    /// Returns whether all items and the body are over. Acquires, as the module says.
+    /// Returns whether all items and the body are over. The load acquires, as the module says.
     pub(crate) fn is_over(&self) -> bool {
         self.0.load(Ordering::Acquire) == 0
     }

@@ -1,8 +1,8 @@
 //! The cell of a pool's [`Searching`] word, which names the worker that searches before it sleeps.
 //!
-//! The word is only a hint, so all accesses are relaxed. A worker that reads an outdated word sleeps too early, or
-//! searches beside another worker up to its own limit. No wake-up depends on the word: a searching worker is on the
-//! idle stack, and is woken like a sleeping worker.
+//! The word is only a hint, so all accesses are relaxed. A worker that reads an outdated word either sleeps too early,
+//! or searches at the same time as another worker, but only up to its own limit. No wake-up depends on the word: a
+//! searching worker is on the idle stack, and is woken like a sleeping worker.
 
 use std::time::Duration;
 
@@ -10,7 +10,8 @@ use crate::policy::idle_set::WorkerId;
 use crate::policy::search::Searching;
 use crate::sys::sync::{AtomicU64, Ordering};
 
-/// The worker of a pool that searches, and the patience of the pool.
+/// The word of a pool. It holds the number of the worker that searches, and the pool's *patience*: whether a search is
+/// worth its time.
 #[derive(Debug)]
 pub(crate) struct SearchCell(AtomicU64);
 
@@ -19,7 +20,8 @@ impl SearchCell {
         Self(AtomicU64::new(Searching::NEW.into_bits()))
     }
 
-    /// Called by a worker that has just become idle. Returns whether the worker searches.
+    /// Begins a search for a worker that has just become idle, if a search is worth its time. Returns whether the
+    /// worker searches.
     pub(crate) fn begin(&self, worker: WorkerId) -> bool {
         self.update(|word| word.begin(worker))
     }

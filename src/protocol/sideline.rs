@@ -2,29 +2,30 @@
 //! sideline also holds the mark that the pool is *abandoned*. An abandoned pool runs nothing any more, because the
 //! pool's executor was shut down.
 //!
-//! The sideline also contains the [lines](super::turns) of the queues that take turns. The entries of these lines come
-//! after the entries that were put back or moved aside. They take turns with the entries of the worklist.
+//! The sideline also contains the [lines](super::turns) of the queues that take turns. The entries in these lines come
+//! after the entries that were put back or moved aside, and take turns with the entries of the worklist.
 //!
 //! [`Sideline`] is inside the pool's lock. [`Shown`] is outside the lock, for threads that do not take the lock.
-//! `Shown` holds either the mark, or the number of entries and whether turns are in force. A thread that changes the
-//! sideline updates `Shown` before it releases the lock.
+//! `Shown` holds either the mark, or two values: the number of entries, and whether *turns are in force*. (While turns
+//! are in force, each worker takes the entry whose turn it is, from a line or from the worklist.) A thread that changes
+//! the sideline updates `Shown` before it releases the lock.
 //!
 //! * **Put back against leave.** The fences of [`RunningCell::pushed`](super::running::RunningCell::pushed) and
 //!   [`RunningCell::look`](super::running::RunningCell::look) forbid this, also for an entry that an issuer puts into
-//!   its line:
+//!   the line of its queue:
 //!   * issuer: puts an entry back, and shows the number of entries; reads the running word: a worker runs;
 //!   * worker: lowers the running word; reads the number of entries: it is zero. So the entry waits, and no worker is
 //!     woken for it.
 //! * **Put back against abandon.** Both steps happen under the lock. If the entry is put back first, the thread that
 //!   abandons the pool takes the entry. If the mark is set first, `put_back` returns the entry to its caller.
 //! * **Push against empty.** The thread that abandons the pool empties the worklist. Then it takes the lock, and makes
-//!   a note if the worklist is still empty. A pushing thread that finds the mark in the running word after its push
-//!   takes the lock. If this thread finds the note, it gives up the worklist itself. Otherwise, it leaves its entry to
-//!   the thread that abandons the pool, which will find the entry. So the abandoning thread gives up all entries that
-//!   arrive before the note. It has counted these entries when the shutdown reports their number.
-//! * **Pop against abandon.** A number of entries never replaces the mark in `Shown`. A worker that finds the sideline
-//!   empty does not update `Shown`, and a thread that changes the sideline after the mark was set shows the mark
-//!   again.
+//!   a note if the worklist is still empty. A pushing thread may find the mark in the running word after its push. It
+//!   then takes the lock, too. If it finds the note, it gives up the entries of the worklist itself. Otherwise, it
+//!   leaves its entry to the abandoning thread, which will find the entry. So the abandoning thread gives up all
+//!   entries that arrive before the note. It has counted them before the shutdown reports their number.
+//! * **Pop against abandon.** In `Shown`, the number of entries never replaces the mark. A worker that finds the
+//!   sideline empty does not update `Shown`, and a thread that changes the sideline after the mark was set shows the
+//!   mark again.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -35,7 +36,7 @@ use crate::sys::sync::{AtomicU64, Ordering};
 
 use super::turns::{FairShare, OwnedTurn, TurnList};
 
-/// An entry that tells whether it is bound to its pool.
+/// An entry that tells whether it is *bound* to its pool, which means that siblings may not take it.
 pub(crate) trait Bound {
     fn is_bound(&self) -> bool;
 }
@@ -63,7 +64,8 @@ pub(crate) struct Shown {
     bound: AtomicU64,
 }
 
-/// While turns are in force, workers take all entries under the lock, even if only the worklist has entries.
+/// The bit which says that turns are in force. Workers then take all entries under the lock, even if only the worklist
+/// has entries.
 const IN_FORCE: u64 = 1;
 /// The amount that one entry adds to the word.
 const ENTRY: u64 = 2;
@@ -81,7 +83,7 @@ impl<E: Bound> Sideline<E> {
         self.entries.len() + self.turns.len()
     }
 
-    /// Returns whether no entry was put back or moved aside.
+    /// Returns whether the sideline contains no entry that was put back or moved aside.
     pub(crate) fn is_clear(&self) -> bool {
         self.entries.is_empty()
     }
@@ -96,7 +98,8 @@ impl<E: Bound> Sideline<E> {
         self.is_emptied = true;
     }
 
-    /// Returns whether a thread that has pushed an entry to the abandoned pool must give up the worklist itself.
+    /// Returns whether a thread that has pushed an entry to the abandoned pool must itself give up the worklist's
+    /// entries.
     pub(crate) fn is_emptied(&self) -> bool {
         self.is_emptied
     }
@@ -146,9 +149,9 @@ impl<E: Bound> Sideline<E> {
         Ok(())
     }
 
-    /// Takes the entry whose turn it is. The caller has seen that no entry was put back or moved aside.
-    /// `worklist_waits` returns whether the worklist has entries, and `pop_worklist` takes the first of them. If no
-    /// entry waits, forgives all debts.
+    /// Takes the entry whose turn it is. The caller has seen that the sideline contains no entry that was put back or
+    /// moved aside. `worklist_waits` returns whether the worklist has entries, and `pop_worklist` takes the first of
+    /// these. If no entry waits, forgives the debts of all queues.
     pub(crate) fn pop_by_turn(
         &mut self,
         shown: &Shown,
@@ -172,8 +175,8 @@ impl<E: Bound> Sideline<E> {
         None
     }
 
-    /// Notes that a thread begins with an entry that it has taken. `of` is the flow and the share of the entry's queue
-    /// if the queue has a weight. Returns the turn, if the entry's item is to be measured.
+    /// Notes that a thread begins to run an entry that it has taken. `of` is the flow and the share of the entry's
+    /// queue if the queue has a weight. Returns the turn, if the entry's item is to be measured.
     pub(crate) fn begins(
         &mut self,
         of: Option<(FlowId, &Arc<FairShare>)>,
@@ -190,9 +193,9 @@ impl<E: Bound> Sideline<E> {
         self.show(shown);
     }
 
-    /// Returns the flow from which a sibling gets the next entry. Returns `None` if there is no entry that may leave
-    /// the pool. May name the worklist although no entry there may leave the pool. Leaves the worklist out if
-    /// `worklist_waits` is false.
+    /// Returns the flow (a line or the worklist) from which a sibling gets the next entry. Returns `None` if no entry
+    /// may leave the pool. The result may be the worklist even if no entry of the worklist may leave the pool. If
+    /// `worklist_waits` is false, the result is never the worklist.
     pub(crate) fn next_movable(&mut self, worklist_waits: bool) -> Option<FlowId> {
         if self.turns.is_in_force() {
             self.turns.next_movable(worklist_waits)
@@ -201,7 +204,7 @@ impl<E: Bound> Sideline<E> {
         }
     }
 
-    /// Takes the first entry that may leave the pool from the line of this flow.
+    /// Takes from the line of this flow the first entry that may leave the pool.
     pub(crate) fn take_movable(&mut self, flow: FlowId, shown: &Shown) -> Option<E> {
         let entry = self.turns.take(flow, |entry| !entry.is_bound());
         self.show(shown);

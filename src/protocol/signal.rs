@@ -5,8 +5,8 @@
 //! * setting thread: makes its writes, then sets the signal;
 //! * waiting thread: finds the signal set, then sees these writes.
 //!
-//! A task leaves an alarm in [`wakers`] under the signal's key, and sets a bit of the word under the lock of `wakers`.
-//! So the word tells the setting thread whether there may be alarms.
+//! A task that waits leaves an alarm in [`wakers`] under the signal's key. Under the lock of `wakers`, it also sets a
+//! bit of the signal's word. From this bit, the setting thread learns whether there may be alarms.
 
 use crate::sys::sync::{AtomicU64, Ordering};
 use crate::sys::wait::{self, Until};
@@ -16,7 +16,7 @@ const SET: u64 = 1 << 0;
 /// A task has left an alarm. If the task gives up, the bit stays set.
 const AWAITED: u64 = 1 << 1;
 
-/// The signal, which the setting thread and the waiting threads share.
+/// A signal. The setting thread and the waiting threads share it.
 #[derive(Debug)]
 pub(crate) struct Signal(AtomicU64);
 
@@ -47,7 +47,7 @@ impl Signal {
         self.0.load(Ordering::Acquire) & SET != 0
     }
 
-    /// Keeps the alarm of a task that waits for the signal. Returns false if the signal is set.
+    /// Stores the alarm of a task that waits for the signal. Returns false if the signal is set.
     pub(crate) fn watch(&self, watcher: Watcher, alarm: Alarm) -> bool {
         wakers::watch(self.key(), watcher, alarm, || self.0.fetch_or(AWAITED, Ordering::Acquire) & SET == 0)
     }
@@ -62,8 +62,8 @@ impl Signal {
         self.wait_unless(until, || false)
     }
 
-    /// Sleeps until the signal is set. Returns false if the time runs out first, or if `gives_up` returns true. A
-    /// thread that changes the answer of `gives_up` wakes the threads that sleep on the [key](Self::key).
+    /// Sleeps until the signal is set. Returns false if the time runs out first, or if `gives_up` returns true. After a
+    /// thread has changed the answer of `gives_up`, it wakes the threads that sleep on the [key](Self::key).
     pub(crate) fn wait_unless(&self, until: Until, gives_up: impl Fn() -> bool) -> bool {
         while !self.is_set() {
             let goes_on = !gives_up() && wait::sleep(self.key(), || !self.is_set() && !gives_up(), until);

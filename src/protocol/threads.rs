@@ -1,16 +1,19 @@
 //! The cell of an executor's [`Threads`] word. From this word, threads learn that a thread of the executor leaves or is
 //! gone.
 //!
-//! **Room.** If the manager finds no room for a worker, it asks in the same step to be told when there is room. A
-//! worker leaves, and learns in the same step whether the manager has asked. With two steps, this could happen:
+//! **Room.** If the manager finds no room for a worker, it asks in the same step to be told when there is room. When a
+//! worker leaves, it learns in the same step whether the manager has asked. If the manager looked for room in one step
+//! and asked in another step, this could happen:
 //!
 //! * manager: finds no room;
 //! * worker: leaves; sees no request of the manager;
 //! * manager: asks. So there is room, and no thread tells the manager.
 //!
-//! **Request to give way.** At the cap on threads, the manager first asks that a busy worker give way, and then looks
-//! for an idle worker, under the lock of the worker's pool. A worker first becomes idle, under the same lock, and then
-//! reads whether the manager has asked. The order of the steps and the lock forbid this:
+//! **Request to give way.** Suppose that a pool starves while the executor has as many threads as its cap permits. Then
+//! a worker of another pool *gives way*: its thread ends. The manager first asks a busy worker to give way. Then it
+//! looks for an idle worker, under the lock of that worker's pool. If the manager finds one, that worker leaves
+//! instead. A worker first becomes idle, under the same lock, and then reads whether the manager has asked. The order
+//! of the steps and the lock forbid this:
 //!
 //! * manager: asks; locks the pool: no worker is idle;
 //! * worker: locks the pool, becomes idle; sees no request of the manager. So an idle worker stays, although its
@@ -18,7 +21,7 @@
 //!
 //! If the manager locks the pool first, the worker reads the word after the request was made. If the worker locks the
 //! pool first, the manager finds the worker idle. A busy worker reads the request between two items. The step in which
-//! a worker gives way also ends the request. So only one worker gives way for each request.
+//! a worker decides to give way also ends the request. So only one worker gives way for each request.
 //!
 //! **The end.** `gone` releases and the waiting thread acquires:
 //!
@@ -57,7 +60,8 @@ impl ThreadsCell {
         }
     }
 
-    /// Permits any worker to answer the request, because no worker has answered it for a whole turn.
+    /// Permits any worker to answer the request, because no worker has answered it for the time of a whole turn (see
+    /// [`room`](crate::policy::room)).
     pub(crate) fn hurry(&self) {
         self.update(|word| (word.hurry(), ()));
     }
@@ -100,8 +104,8 @@ impl ThreadsCell {
         self.update(|word| (word.other_comes(), ()));
     }
 
-    /// Frees the room of a thread that has ended its own code, or could not be made. Returns whether the caller must
-    /// tell the manager that there is room.
+    /// Frees the room of a thread that has reached the end of its own code (only thread-local destructors still run),
+    /// or that could not be made. Returns whether the caller must tell the manager that there is room.
     #[must_use]
     pub(crate) fn leaves(&self, kind: Kind) -> bool {
         self.update(|word| word.leaves(kind))
@@ -120,7 +124,7 @@ impl ThreadsCell {
         self.alive()
     }
 
-    /// Returns the number of threads that are not gone. Acquires, as the module says.
+    /// Returns the number of threads that are not gone. The load acquires, as the module says.
     fn alive(&self) -> u64 {
         Threads::from_bits(self.0.load(Ordering::Acquire)).alive()
     }

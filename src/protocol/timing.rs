@@ -40,10 +40,10 @@ impl RateCell {
         Self(AtomicU64::new(Self::switched(on).into_bits()))
     }
 
-    /// Switches timing on or off for the queue's user.
+    /// Switches timing on or off, on behalf of the queue's user.
     ///
-    /// Like every change of the rate, this is a read-modify-write and not a store. loom knows the order of
-    /// read-modify-writes, but not the place of a store among them.
+    /// Like every change of the rate, this is a read-modify-write and not a store. loom keeps read-modify-writes of a
+    /// word in one order, but does not know the place of a plain store in this order.
     pub(crate) fn switch(&self, on: bool) {
         self.0.swap(Self::switched(on).into_bits(), Ordering::Relaxed);
     }
@@ -57,8 +57,8 @@ impl RateCell {
         Rate::from_bits(self.0.load(Ordering::Relaxed))
     }
 
-    /// Sets the rate that suits the run times of items. Workers call this. The call changes nothing if timing was
-    /// switched off.
+    /// Sets the rate to one that suits the run times of items. Workers call this. If timing was switched off, the call
+    /// changes nothing.
     pub(crate) fn adapt(&self, rate: Rate) {
         let known = self.load();
         if known != rate && known != Rate::Never {
@@ -69,7 +69,7 @@ impl RateCell {
 }
 
 impl Recorder {
-    /// Makes a histogram with the given number of buckets, which begin with the shortest times.
+    /// Makes a histogram with the given number of buckets. The first bucket is for the shortest times.
     pub(crate) fn new(buckets: usize) -> Self {
         Self {
             counts: (0..buckets).map(|_| AtomicU64::new(0)).collect(),
@@ -78,7 +78,7 @@ impl Recorder {
         }
     }
 
-    /// Records an item that took `nanos` nanoseconds, and stands for `weight` items.
+    /// Records a timed item that took `nanos` nanoseconds, as if `weight` items had taken this time.
     pub(crate) fn record(&self, nanos: u64, weight: u64) {
         self.total.fetch_add(nanos.saturating_mul(weight), Ordering::Relaxed);
         if nanos > self.max.load(Ordering::Relaxed) {

@@ -1,8 +1,8 @@
 //! The entries of weighted queues that wait for their turn in one pool. Each queue has a *line* of entries, in the
-//! order in which they arrived. [`policy::fairness`](crate::policy::fairness) decides whether the next entry comes
-//! from the pool's worklist or from a line, and from which line.
+//! order in which they arrived. [`policy::fairness`](crate::policy::fairness) decides whether the next entry comes from
+//! the pool's worklist or from a certain line.
 //!
-//! A [`TurnList`] is a part of the [`Sideline`](super::sideline::Sideline), and so inside the pool's lock. A
+//! A [`TurnList`] is a part of the [`Sideline`](super::sideline::Sideline), so the pool's lock protects it. A
 //! [`FairShare`] belongs to a queue, and all pools of the queue use it.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -14,8 +14,8 @@ use crate::sys::sync::{AtomicU64, Ordering};
 
 use super::sideline::Bound;
 
-/// The weight of a queue, and what the queue has used in its turns. Apart from the weight, threads write the numbers
-/// under the locks of different pools. All numbers are read as hints.
+/// The weight of a queue, and its use of turns. Threads of different pools write all numbers but the weight, each
+/// thread under the lock of its own pool. So readers treat all numbers as hints.
 #[derive(Debug)]
 pub(crate) struct FairShare {
     weight: AtomicU64,
@@ -27,7 +27,8 @@ pub(crate) struct FairShare {
     waiting: AtomicU64,
 }
 
-/// What a queue has used while its entries took turns, and how many of its entries wait.
+/// The turns and the CPU time that a queue has used while its entries took turns, and the number of its entries that
+/// wait.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct Use {
     pub(crate) turns: u64,
@@ -79,7 +80,7 @@ impl FairShare {
         self.weight.load(Ordering::Relaxed) as u32
     }
 
-    /// Sets the weight, which counts for the items that begin from now on.
+    /// Sets the weight. The new weight counts for the items that begin from now on.
     pub(crate) fn set_weight(&self, weight: u32) {
         self.weight.store(weight.into(), Ordering::Relaxed);
     }
@@ -152,8 +153,8 @@ impl<E: Bound> TurnList<E> {
         self.fairness.in_order().next()
     }
 
-    /// Returns the first flow, in the order of turns, that has an entry which may leave the pool. The worklist counts
-    /// as a flow with such an entry.
+    /// Returns the first flow, in the order of turns, that has an entry which may leave the pool. If the worklist has
+    /// entries, it counts as such a flow.
     pub(super) fn next_movable(&mut self, worklist_waits: bool) -> Option<FlowId> {
         self.next(worklist_waits)?;
         let may_move = |line: &Line<E>| line.bound < line.entries.len();

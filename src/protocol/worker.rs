@@ -11,10 +11,10 @@
 //! The same holds for a reader on any other thread. If the reader sees a phase, it also sees everything that was
 //! written before that phase was stored.
 //!
-//! **Inside an item**, the detector also writes the word. So in each phase that the detector can end, the owner changes
-//! the word with a read-modify-write. For example, the owner does so at the end of each item, and when it enters a
-//! guard. When the owner leaves a blocking guard, a store is enough, because only the owner changes the word of a
-//! blocked worker. A store at the end of an item could overwrite a change:
+//! **Inside an item**, the detector, which inspects workers from another thread, also writes the word. So in each phase
+//! that the detector can end, the owner changes the word with a read-modify-write. For example, the owner does so at
+//! the end of each item, and when it enters a guard. When the owner leaves a blocking guard, a store is enough, because
+//! only the owner changes the word of a blocked worker. A store at the end of an item could overwrite a change:
 //!
 //! * owner: loads *running*;
 //! * detector: stores *asleep*, lowers the count;
@@ -29,15 +29,15 @@
 //! * owner: ends its item, and leaves the count, so that the count falls below zero;
 //! * detector: raises the count.
 //!
-//! There is one exception. At the end of an item, the owner changes the word first and then raises the count, because
-//! the detector changes nothing between two items.
+//! There is one exception. At the end of an item, the owner changes the word first and then raises the count. This
+//! order does no harm, because the detector changes nothing between two items.
 
 use crate::policy::worker::{Finding, Phase, WorkerState};
 use crate::sys::sync::{AtomicU64, Ordering};
 
 use super::running::RunningCell;
 
-/// The outcome of one finding of the detector.
+/// The outcome of an attempt to carry out a finding of the detector.
 #[must_use]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Carried {
@@ -61,7 +61,8 @@ impl WorkerCell {
         WorkerState::from_bits(self.0.load(Ordering::Acquire))
     }
 
-    /// Sets the phase. The caller is the owner, outside items, or the thread that takes the worker off the idle stack.
+    /// Sets the phase. The caller is either the owner, outside items, or the thread that takes the worker off the idle
+    /// stack.
     pub(crate) fn set_phase(&self, phase: Phase) {
         self.write(|state| (state.with_phase(phase), ()));
     }
@@ -118,8 +119,8 @@ impl WorkerCell {
         if !comes_back && self.replace(seen, next) {
             return false;
         }
-        // If the word was replaced meanwhile, the worker is blocked, because the detector makes no other change in this
-        // phase.
+        // If the detector has changed the word in the meantime, the worker is blocked. In this phase, the detector
+        // makes no other change.
         self.unblock(false, count)
     }
 

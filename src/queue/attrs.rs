@@ -9,17 +9,18 @@ use crate::queue::WorkQueue;
 impl WorkQueue {
     /// Replaces all attributes of the queue. The call does not wait, so it is also allowed inside an item.
     ///
-    /// Items that are active (running, blocked, or on a worklist) finish where they are. Items that wait for a slot,
-    /// and items that are queued later, go to workers with the new attributes. Meanwhile, all limits hold, and items
-    /// keep their order. An ordered queue runs one item at a time, in queueing order. In other queues, the change does
-    /// not cause a new item to overtake an item that was queued before it on the same CPU. A
-    /// [`high_priority`](crate::WorkQueueBuilder::high_priority) queue keeps the nice level of high-priority pools if
-    /// the attributes specify no nice level. The call costs O(CPUs).
+    /// Items that are active (running, blocked, or on a pool's worklist) finish where they are. Items that wait for a
+    /// slot, and items that are queued later, go to workers with the new attributes. During the change, all limits
+    /// hold, and items keep their order. An ordered queue still runs one item at a time, in queueing order. In other
+    /// queues, the change does not cause a new item to overtake an item that was queued before it on the same CPU. If
+    /// the attributes specify no nice level, a [`high_priority`](crate::WorkQueueBuilder::high_priority) queue keeps
+    /// the nice level of high-priority pools. The call costs O(CPUs).
     ///
-    /// The former attributes still apply in two cases. A [`Work`](crate::Work) that was cancelled while active may get
-    /// its former place back if it is queued again before a worker has reached that place. Then the `Work` runs once
-    /// more with the attributes of that place. The queue's [rescuer](crate::WorkQueueBuilder::rescuer) keeps its nice
-    /// level, because a thread that has lowered its priority needs a privilege to raise the priority again.
+    /// The former attributes still apply in two cases. First, a [`Work`](crate::Work) that was cancelled while active
+    /// leaves its former place behind until a worker reaches that place. If the `Work` is queued again before that, it
+    /// may get the place back, and then runs once more with the attributes of that place. Second, the queue's
+    /// [rescuer](crate::WorkQueueBuilder::rescuer) keeps its nice level, because a thread that has lowered its priority
+    /// needs a privilege to raise the priority again.
     ///
     /// Each different set of attributes that a queue has had occupies a few KiB of memory until the queue is gone.
     ///
@@ -43,7 +44,8 @@ impl WorkQueue {
     /// # Errors
     ///
     /// Returns an error if the attributes are invalid, if the queue cannot have attributes, if its executor is shut
-    /// down, or in a forked process. The error says which of these is the case. The attributes stay as they were.
+    /// down, or in a forked process. The error says which of these is the case. After an error, the attributes are the
+    /// same as before.
     #[doc(alias = "apply_workqueue_attrs")]
     pub fn apply_attrs(&self, attrs: Attrs) -> Result<(), ApplyAttrsError> {
         change_attrs(self.handle.queue(), &attrs, |_| attrs.clone())
@@ -72,8 +74,8 @@ impl WorkQueue {
 }
 
 /// Changes the requested attributes, if the queue can have attributes and `new` is valid. `change` gets the attributes
-/// that were requested last, and returns the new ones. `new` contains the attributes that `change` sets. The caller
-/// holds a reference to the queue.
+/// that were requested last, and returns the attributes that are requested from now on. `new` contains only the
+/// attributes that `change` sets. The caller holds a reference to the queue.
 pub(crate) fn change_attrs(
     queue: &Queue,
     new: &Attrs,

@@ -7,7 +7,8 @@ use crate::engine::refusal::WaitError;
 use crate::queue::WorkQueue;
 
 /// These calls are for tasks of an async runtime. Their futures need no runtime of a particular kind. Each call except
-/// `wait_idle_async` begins its work at once. The returned future only waits until this work has ended.
+/// `wait_idle_async` begins its work at once, before its future is polled. The future only waits until this work has
+/// ended.
 impl WorkQueue {
     /// Begins a [`flush`](Self::flush). The returned future is ready when every item that was queued before this call
     /// has ended. An item that is queued later can itself wait for the flush without a deadlock, except in the case
@@ -33,8 +34,8 @@ impl WorkQueue {
         awaited::flush(Arc::clone(&self.handle))
     }
 
-    /// Waits until the queue has no items, as [`wait_idle`](Self::wait_idle) does. Other tasks and threads may submit
-    /// items meanwhile.
+    /// Waits until the queue has no items, as [`wait_idle`](Self::wait_idle) does. During the wait, other tasks and
+    /// threads may submit items.
     ///
     /// # Examples
     ///
@@ -56,8 +57,8 @@ impl WorkQueue {
     }
 
     /// Begins a [`drain`](Self::drain). From this call on, the queue accepts only submissions by its own items. The
-    /// returned future is ready when the queue is empty. When the future is dropped, the queue accepts submissions
-    /// again, unless another drain goes on.
+    /// returned future is ready when the queue is empty. When the future is ready or is dropped, the queue accepts all
+    /// submissions again, unless another drain is still in progress.
     ///
     /// # Examples
     ///
@@ -79,9 +80,10 @@ impl WorkQueue {
         awaited::drain(Arc::clone(&self.handle))
     }
 
-    /// Begins to [`destroy`](Self::destroy) the queue. The returned future is ready when the queue is empty, and
-    /// returns the number of timers that were cancelled. If the future is dropped, the queue still refuses submissions
-    /// from outside, and a later `destroy` continues the wait.
+    /// Begins to [`destroy`](Self::destroy) the queue. From this call on, the queue accepts only submissions by its own
+    /// items. The returned future is ready when the queue is empty, and returns the number of timers that were
+    /// cancelled. If the future is dropped, the queue still refuses all other submissions, and a later `destroy`
+    /// continues the wait.
     ///
     /// # Examples
     ///
@@ -98,7 +100,7 @@ impl WorkQueue {
     /// # Errors
     ///
     /// Returns the errors of [`flush_async`](Self::flush_async). Even after [`WaitError::WouldDeadlock`], the queue
-    /// refuses submissions from outside, because the call itself has begun to end the queue.
+    /// accepts only submissions by its own items, because the call itself has begun to end the queue.
     pub fn destroy_async(&self) -> impl Future<Output = Result<usize, WaitError>> + Send + Sync + use<> {
         awaited::destroy(Arc::clone(&self.handle))
     }
@@ -123,7 +125,7 @@ impl WorkQueue {
     /// # Errors
     ///
     /// Returns the errors of [`destroy_async`](Self::destroy_async). Even after [`WaitError::WouldDeadlock`], the
-    /// queue's items are given up.
+    /// queue's items are given up: those that have not begun do not run, and the running items are asked to stop.
     pub fn destroy_now_async(&self) -> impl Future<Output = Result<usize, WaitError>> + Send + Sync + use<> {
         awaited::destroy_now(Arc::clone(&self.handle))
     }

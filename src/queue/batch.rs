@@ -25,8 +25,9 @@ use crate::work::Work;
 
 /// The submission of many items: see [`WorkQueue::items`].
 ///
-/// The options are those of a [`Submission`](crate::Submission), and apply to each item. They can be combined in every
-/// way and in any order. Only a [permit](crate::Permit) is missing, because a permit is a place for one item.
+/// A batch has the options of a [`Submission`](crate::Submission), except for a [permit](crate::Permit), because a
+/// permit is a place for one item. Each option applies to every item of the batch. The options can be combined in every
+/// way and in any order.
 ///
 /// # Examples
 ///
@@ -52,10 +53,9 @@ pub struct Batch<'queue, C> {
 impl WorkQueue {
     /// Begins the submission of many items: an iterator of closures, or a slice or vector of [`Work`]. The items are
     /// queued in order, on one CPU. This is the caller's CPU, unless [`on_cpu`](Batch::on_cpu) or
-    /// [`on_node`](Batch::on_node) chooses another. The pool is notified once for the whole batch, or once for each
-    /// 256 items of a longer batch, instead of once per item. Items with a delay or bytes are submitted one by one. So
-    /// if the caller moves to another CPU during the call, the later of these items go to that CPU, unless `on_cpu` or
-    /// `on_node` chooses one.
+    /// [`on_node`](Batch::on_node) chooses another. The pool is notified once for every 256 items, or once for a
+    /// shorter batch, and not once per item. Items with a delay or with bytes are submitted one by one. Each of them
+    /// goes to the CPU on which the caller runs at that moment, unless `on_cpu` or `on_node` chooses a CPU.
     ///
     /// # Examples
     ///
@@ -136,9 +136,9 @@ impl<C: IntoIterator> Batch<'_, C> {
     ///
     /// # Errors
     ///
-    /// If a closure is refused, the error contains the reason, as for [`Submission::spawn`](crate::Submission::spawn).
-    /// It also contains the handles of the earlier closures, which stay accepted. It gives back the refused closure
-    /// and all later closures.
+    /// If a closure is refused, the error contains the reason, which is one of those of
+    /// [`Submission::spawn`](crate::Submission::spawn). It also contains the handles of the earlier closures, which
+    /// stay accepted. The error gives back the refused closure and all later closures.
     #[expect(clippy::type_complexity, reason = "an alias would hide what the call returns")]
     pub fn spawn<T>(self) -> Result<Vec<JoinHandle<T>>, RefusedBatch<C::Item, Vec<JoinHandle<T>>>>
     where
@@ -166,8 +166,8 @@ impl<C: IntoIterator> Batch<'_, C> {
     /// joined or cancelled. The worker that runs a closure also drops the closure's result. To wait until all closures
     /// have run, flush the queue.
     ///
-    /// This takes up to 256 closures from the iterator, queues them, and then continues with the next ones. If the
-    /// iterator panics, the closures that are already queued run, and the others are dropped.
+    /// The call takes up to 256 closures from the iterator, queues them, and then takes the next ones. If the iterator
+    /// panics, the closures that are already queued run, and the others are dropped.
     ///
     /// # Examples
     ///
@@ -188,8 +188,9 @@ impl<C: IntoIterator> Batch<'_, C> {
     ///
     /// # Errors
     ///
-    /// If a closure is refused, the error contains the reason, as for [`spawn`](Self::spawn). It also contains the
-    /// number of closures that were accepted earlier. It gives back the refused closure and all later closures.
+    /// If a closure is refused, the error contains the reason, which is one of those of [`spawn`](Self::spawn). It also
+    /// contains the number of closures that were accepted earlier. The error gives back the refused closure and all
+    /// later closures.
     pub fn spawn_detached<T>(self) -> Result<(), RefusedBatch<C::Item, usize>>
     where
         C::Item: FnOnce() -> T + Send + 'static,
@@ -240,7 +241,7 @@ impl<C: AsRef<[Work]>> Batch<'_, C> {
         let items = self.items.as_ref();
         let works = items.iter().map(|work| &work.item);
         let (handle, after) = (self.queue.handle(), self.options.delay());
-        // The refused item itself is already counted as a refusal.
+        // The refused item itself is already counted as a refusal. This closure counts the items after it.
         let cut_short = |error, index, newly_pending| {
             let error = handle.queue().count_refusals(error, items.len() - index - 1);
             EnqueueBatchError::new(error, index, newly_pending)
@@ -263,7 +264,7 @@ impl<C: AsRef<[Work]>> Batch<'_, C> {
     }
 }
 
-/// The queue, the place and the options of the closures of a batch.
+/// The queue, the place and the options with which a batch queues its closures.
 struct To<'batch> {
     queue: &'batch WorkQueue,
     place: Place,
@@ -275,12 +276,12 @@ struct To<'batch> {
 }
 
 impl To<'_> {
-    /// Returns whether the closures are submitted one by one. They are if each has a timer or bytes of its own.
+    /// Returns whether the closures are submitted one by one. This is so if the closures have a delay or bytes.
     fn goes_one_by_one(&self) -> bool {
         !self.after.is_zero() || self.bytes > 0
     }
 
-    /// Returns the queue and the options for a closure that is submitted alone.
+    /// Returns the queue and the options with which one closure is submitted alone.
     fn way_of_one(&self) -> submission::To<'_> {
         submission::To {
             queue: self.queue.handle(),
@@ -353,8 +354,8 @@ impl To<'_> {
     }
 }
 
-/// The reason why a closure was refused, the results for the earlier closures, and the refused closure with all later
-/// ones.
+/// The reason why a closure was refused, the results of submitting the earlier closures, and a list of the refused
+/// closure and all later closures.
 type Rest<H, F> = (QueueError, Vec<H>, Vec<F>);
 
 /// Submits closures in order, and stops at the first closure that is refused.

@@ -23,7 +23,7 @@ pub(super) enum Kind {
     Bh,
 }
 
-/// Describes a queue, which [`build`](Self::build) then makes.
+/// Describes a queue. [`build`](Self::build) then makes the queue.
 ///
 /// # Examples
 ///
@@ -132,9 +132,9 @@ impl WorkQueueBuilder {
     }
 
     /// Sets whether the queue's items are CPU intensive. Default: false. This setting is for items that keep the CPU
-    /// busy for a long time. Such an item no longer counts as running once it has started, so the pool goes on to start
-    /// other items. The system's scheduler shares the CPU among all these items. CPU-intensive items start by the same
-    /// rule as other items. Only per-CPU queues can have this setting.
+    /// busy for a long time. Such an item no longer counts as running once it has started, so the pool starts other
+    /// items beside it. The system's scheduler shares the CPU among all these items. CPU-intensive items start by the
+    /// same rule as other items. Only per-CPU queues can have this setting.
     #[doc(alias = "WQ_CPU_INTENSIVE")]
     pub fn cpu_intensive(mut self, yes: bool) -> Self {
         self.cpu_intensive = yes;
@@ -143,22 +143,22 @@ impl WorkQueueBuilder {
 
     /// Sets whether the queue has a thread of its own, the *rescuer*, which is made together with the queue. Default:
     /// false. The rescuer runs the queue's items when no other thread can be made. A queue needs a rescuer if threads
-    /// wait for its items while they hold a resource that the system lacks.
+    /// wait for its items while they hold a resource of which the system has run out.
     ///
     /// The name of the rescuer's thread is `cmwq/R-` followed by the queue's name. The rescuer sleeps until a worker
-    /// pool with items of this queue has needed a worker for 10 ms in vain. The reason can be that the system refuses
-    /// a thread, or that `max_threads` is reached. Then the rescuer runs this queue's items from that pool, one at a
-    /// time, until the pool has a worker. If several pools need the rescuer, it alternates between them. While the
-    /// need lasts, the rescuer is called again every 100 ms. Items that the rescuer runs count as rescued, and not as
-    /// running in the pool. The rescuer is bound to the CPUs of the pool that it serves. The rescuer keeps the nice
-    /// level that the queue's workers have when the queue is built.
+    /// pool with items of this queue has needed a worker for 10 ms and has not got one. The reason can be that the
+    /// system refuses a thread, or that `max_threads` is reached. Then the rescuer runs this queue's items from that
+    /// pool, one at a time, until the pool gets a worker. If several pools need the rescuer, it alternates between
+    /// them. While a pool still needs a worker, it calls the rescuer again every 100 ms. Items that the rescuer runs
+    /// count as rescued, and not as running in the pool. The rescuer is bound to the CPUs of the pool that it serves.
+    /// It keeps the nice level that the queue's workers have when the queue is built.
     ///
     /// A rescuer is one thread, so an item that it runs must not wait for another item that also needs the rescuer.
     /// Rescuers do not count towards [`max_threads`](crate::ExecutorBuilder::max_threads), because they help out when
     /// these threads are not enough. The executor calls its thread hooks for rescuers, too. A rescuer ends with its
     /// queue. A bh queue cannot have a rescuer. A rescuer helps if the
-    /// [`before_spawn`](crate::ExecutorBuilder::before_spawn) hook or the system's call that makes a thread refuses
-    /// the thread. It cannot help if the hook or the call never returns.
+    /// [`before_spawn`](crate::ExecutorBuilder::before_spawn) hook, or the system call that makes threads, returns an
+    /// error. It cannot help if the hook or the system call never returns.
     ///
     /// # Examples
     ///
@@ -204,18 +204,18 @@ impl WorkQueueBuilder {
         self
     }
 
-    /// Limits the number of active items (running, blocked, or on a worklist) for each CPU on which items were queued.
-    /// The limit is 1 to 512, or 1 to 2000 for a plain [unbound](WorkQueue::unbound) queue. Default: 256. The other
-    /// items wait in order. [`WorkQueue::set_max_active`](crate::WorkQueue::set_max_active) can change the limit
-    /// later. Ordered and bh queues run one item at a time, so they have no such setting.
+    /// Limits how many of the items that were queued on the same CPU are active at a time (running, blocked, or on a
+    /// worklist). The limit is 1 to 512, or 1 to 2000 for a plain [unbound](WorkQueue::unbound) queue. Default: 256.
+    /// Items above the limit wait in order. [`WorkQueue::set_max_active`](crate::WorkQueue::set_max_active) can change
+    /// the limit later. Ordered and bh queues run one item at a time, so they have no such setting.
     pub fn max_active(mut self, items: usize) -> Self {
         self.max_active = Some(items);
         self
     }
 
-    /// Limits the number of active items of the whole queue, instead of the number for each CPU. The limit is 1 to
-    /// 512, or 1 to 2000 for a plain [unbound](WorkQueue::unbound) queue. Default: 256. This limit cannot be combined
-    /// with `max_active`. Ordered and bh queues run one item at a time, and have no such setting.
+    /// Limits how many items of the whole queue are active at a time. This limit cannot be combined with `max_active`,
+    /// which is a limit for each CPU. The limit is 1 to 512, or 1 to 2000 for a plain [unbound](WorkQueue::unbound)
+    /// queue. Default: 256. Ordered and bh queues run one item at a time, and have no such setting.
     pub fn max_active_total(mut self, items: usize) -> Self {
         self.max_active_total = Some(items);
         self
@@ -226,10 +226,10 @@ impl WorkQueueBuilder {
     /// million items for each CPU on which they were queued. A cancelled item counts until a worker reaches its place
     /// in the queue.
     ///
-    /// Armed timers do not count. When a timer fires, the queue accepts the timer's item even if the limit is reached.
-    /// There are two exceptions. First, in ordered queues and during flushes, a cancelled item can keep its former
-    /// place until a worker has reached that place. Until then, the item can be armed again only if the queue has
-    /// room. Second, [`reschedule`](crate::Submission::reschedule) without a delay needs room, as any submission does.
+    /// Armed timers do not count. Even at the limit, a timer can be armed, and the queue accepts its item when it
+    /// fires. There are two exceptions. First, in ordered and bh queues and during flushes, a cancelled item can keep
+    /// its former place until a worker reaches that place. Until then, arming the item needs room. Second,
+    /// [`reschedule`](crate::Submission::reschedule) without a delay needs room, as any submission does.
     pub fn max_pending(mut self, items: usize) -> Self {
         self.max_pending = Some(items);
         self
@@ -244,7 +244,7 @@ impl WorkQueueBuilder {
     }
 
     /// Sets whether the queue measures how long items wait and run ([`WorkQueue::latency`](crate::WorkQueue::latency)).
-    /// The queue measures only some of the items that run for a few microseconds. The default is that of the
+    /// If items run for 2 µs or less on average, only some of them are measured. The default is that of the
     /// [executor](crate::ExecutorBuilder::histograms). [`WorkQueue::set_histograms`](crate::WorkQueue::set_histograms)
     /// changes the setting later.
     pub fn histograms(mut self, yes: bool) -> Self {
@@ -266,8 +266,8 @@ impl WorkQueueBuilder {
     ///
     /// Returns an error if settings contradict each other or are out of range. The error names these settings and the
     /// reason. Returns [`BuildQueueError::Rescuer`] if the queue's rescuer cannot be made,
-    /// [`BuildQueueError::ShutDown`] if the executor is shut down, and [`BuildQueueError::Forked`] in a forked
-    /// process. In each of these cases, nothing was made.
+    /// [`BuildQueueError::ShutDown`] if the executor is shut down, and [`BuildQueueError::Forked`] in a forked process.
+    /// A call that fails makes nothing.
     pub fn build(self) -> Result<WorkQueue, BuildQueueError> {
         self.build_on(&Executor::default_for_queues())
     }
@@ -301,8 +301,8 @@ impl WorkQueueBuilder {
         }
         match self.make_on(executor) {
             Ok((queue, true)) => Ok(queue),
-            // The executor was shut down meanwhile. The executor's manager may have ended before it could make a
-            // rescuer.
+            // The executor was shut down after the check above. The executor's manager may have ended before it could
+            // make a rescuer.
             Ok((_, false)) => Err(BuildQueueError::ShutDown),
             Err(BuildQueueError::Rescuer { .. }) if executor.inner.is_shut_down() => {
                 Err(BuildQueueError::ShutDown)

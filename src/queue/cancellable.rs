@@ -1,4 +1,5 @@
-//! Submissions with a token or a deadline, and the end of a queue without running its items.
+//! Submissions with a token or a deadline, and functions that end a queue without running the items that have not
+//! begun.
 
 use std::time::{Duration, Instant};
 
@@ -58,20 +59,20 @@ impl Leash {
 
 /// Submissions of closures that can be cancelled from outside.
 impl<I> Submission<'_, I> {
-    /// Lets a token cancel the item. The item's own token ([`cancel_token`](crate::cancel_token)) becomes a
+    /// Makes the item cancellable by `token`. The item's own token ([`cancel_token`](crate::cancel_token)) becomes a
     /// [child](CancelToken::child) of `token`.
     ///
     /// * If the token is cancelled before the item begins, the item does not run. A join returns
     ///   [`JoinError::Cancelled`](crate::JoinError::Cancelled) immediately. The timer of a [delayed](Self::after) item
-    ///   is removed. The closure of an item without a delay is dropped when the queue reaches the item, or when the
+    ///   is removed. The closure of an item without a delay is dropped when a worker reaches the item, or when the
     ///   item's handle is joined.
-    /// * If the item runs, [`is_cancelled`](crate::is_cancelled) becomes true in it.
-    /// * A [periodic](Self::spawn_every) item is not called again.
+    /// * If the token is cancelled while the item runs, [`is_cancelled`](crate::is_cancelled) becomes true in the item.
+    /// * After the token is cancelled, a [periodic](Self::spawn_every) item is not called again.
     ///
-    /// If the token is already cancelled, the submission is accepted, and its item does not run. The caller has no
-    /// extra case to handle, because a token may also be cancelled just after the submission. But a full queue does
-    /// not accept such an item. If the submission [waits for room](crate::WhenFull::Wait), a cancel of the token ends
-    /// the wait with [`QueueError::Full`](crate::QueueError::Full).
+    /// If the token is already cancelled, the queue accepts the submission, but the item does not run. So the caller
+    /// need not treat this case separately: a cancel just after the submission has the same effect. A full queue
+    /// refuses such a submission like any other. If the submission [waits for room](crate::WhenFull::Wait), a cancel of
+    /// the token ends the wait with [`QueueError::Full`](crate::QueueError::Full).
     ///
     /// For an item with a token, the submission makes three more allocations. The submission and the end of the item
     /// each take the lock of the parent token for a short time.
@@ -98,18 +99,18 @@ impl<I> Submission<'_, I> {
         self
     }
 
-    /// Sets the time until which the item must begin. If that time has passed when a worker reaches the item, the item
+    /// Sets the time by which the item must begin. If that time has passed when a worker reaches the item, the item
     /// does not run. The queue counts it as [`expired`](crate::Counters::expired), and a join returns
-    /// [`JoinError::DeadlinePassed`](crate::JoinError::DeadlinePassed). A thread or task that waits for the item learns
-    /// this at the deadline. In an item that has begun in time, [`is_cancelled`](crate::is_cancelled) is true from the
-    /// deadline on.
+    /// [`JoinError::DeadlinePassed`](crate::JoinError::DeadlinePassed). A thread or task that waits for the item gets
+    /// this result at the deadline, even if no worker has reached the item yet. If the item has begun in time,
+    /// [`is_cancelled`](crate::is_cancelled) is true in it from the deadline on.
     ///
-    /// A deadline in the past is accepted, and its item does not run. A submission that [waits for
+    /// A submission with a deadline in the past is accepted, but its item does not run. A submission that [waits for
     /// room](crate::WhenFull::Wait) waits until the deadline at most, and is then refused with
-    /// [`QueueError::Full`](crate::QueueError::Full). Of several deadlines, the earliest applies. A deadline arms no
-    /// timer, unless a task awaits the item. If the [delay](Self::after) of an item ends after the deadline, the timer
-    /// of the delay fires at the deadline instead, and the item is given up. A [periodic](Self::spawn_every) item is
-    /// not called after its deadline.
+    /// [`QueueError::Full`](crate::QueueError::Full). If several deadlines are set, the earliest applies. A deadline
+    /// arms no timer, unless a task awaits the item. If the [delay](Self::after) of an item ends after the deadline,
+    /// the timer of the delay fires at the deadline instead, and the item is given up. A [periodic](Self::spawn_every)
+    /// item is not called after its deadline.
     ///
     /// # Examples
     ///
@@ -134,7 +135,7 @@ impl<I> Submission<'_, I> {
         self
     }
 
-    /// Sets a [deadline](Self::deadline) in `time` from now.
+    /// Sets a [deadline](Self::deadline) that passes `time` after this call.
     ///
     /// # Examples
     ///
@@ -159,19 +160,21 @@ impl<I> Submission<'_, I> {
 }
 
 impl WorkQueue {
-    /// Ends the queue without running the items that have not begun. Waits under a blocking guard until the queue is
-    /// empty.
+    /// Ends the queue without running the items that have not begun. Waits under a [blocking guard](crate#guards) until
+    /// the queue is empty.
     ///
     /// From the call on, the queue refuses every submission with
     /// [`QueueError::Destroyed`](crate::QueueError::Destroyed), even a submission by one of its own items. Items that
     /// have not begun are cancelled: a join returns [`JoinError::Cancelled`](crate::JoinError::Cancelled), and
     /// [`Work::flush`](crate::Work::flush) returns. Items that run are asked to stop:
-    /// [`is_cancelled`](crate::is_cancelled) is true in them. The call waits for these items, so it takes as long as
-    /// they do. Armed timers are cancelled, and the call returns their number, as [`destroy`](Self::destroy) does.
+    /// [`is_cancelled`](crate::is_cancelled) is true in them. The call waits until the running items have ended,
+    /// however long they take. Armed timers are cancelled, and the call returns their number, as
+    /// [`destroy`](Self::destroy) does.
     ///
-    /// If an item waits for a slot, its owner learns of the cancellation immediately. Otherwise the owner learns of it
-    /// as soon as a worker reaches the item. [`counters`](Self::counters) counts the items as cancelled. A
-    /// [`destroy`](Self::destroy) that is in progress continues, and returns when both calls are done.
+    /// A thread or task that waits for a cancelled item learns of the cancel immediately if the item waits for a slot
+    /// of `max_active`. Otherwise, it learns of the cancel as soon as a worker reaches the item.
+    /// [`counters`](Self::counters) counts the items as cancelled. If a [`destroy`](Self::destroy) is in progress, it
+    /// continues to wait, and both calls return when the queue is empty.
     ///
     /// # Examples
     ///

@@ -4,27 +4,28 @@ use crate::engine::carrier::Carrier;
 use crate::queue::builder::WorkQueueBuilder;
 
 impl WorkQueueBuilder {
-    /// Sets a hook that carries thread-local values of an issuer into its items, such as the id of a request, a tenant,
-    /// or a tracing span.
+    /// Sets a hook that carries thread-local values of the issuer (the thread that submits an item) into the item's
+    /// run. Such a value may be the id of a request, a tenant, or a tracing span.
     ///
     /// At each submission, the issuer calls `capture`, which reads the current values and returns a function. The
     /// worker calls this function directly before the item's own function. The worker drops the result of this call
-    /// directly after the item's own function has returned or panicked. So the function that `capture` returns makes
-    /// the values current, and the drop of its result restores the former values. The items that an item submits get
-    /// the same values.
+    /// directly after the item's own function has returned or panicked. So write the returned function such that it
+    /// makes the captured values current, and that the drop of its result restores the former values. If the item
+    /// submits further items during its run, these items get the same values.
     ///
-    /// If the hook is set several times, all hooks apply, in the order in which they were set. The hooks of the
-    /// executor ([`ExecutorBuilder::carry`](crate::ExecutorBuilder::carry)) come first. The results are dropped in the
-    /// reverse order. By default, there is no hook, and a submission carries nothing.
+    /// If several hooks are set, all of them apply, in the order in which they were set. The hooks of the executor
+    /// ([`ExecutorBuilder::carry`](crate::ExecutorBuilder::carry)) come first. After the run, the worker drops the
+    /// hooks' results in the reverse order. By default, there is no hook, and a submission carries nothing.
     ///
     /// * A reusable item carries the values of the submission that made it pending. If the item is pending already, a
-    ///   submission drops the values that it has captured. [`reschedule`](crate::Submission::reschedule) captures anew.
+    ///   further submission drops the values that it has captured. [`reschedule`](crate::Submission::reschedule)
+    ///   captures new values for the pending run.
     /// * A delayed item carries the values that were current when it was submitted. The first tick of a periodic item
     ///   carries the issuer's values. Each later tick carries the values of the tick before it.
     /// * A submission that is refused or cancelled drops its captured values.
-    /// * If the hook or the function that it has returned panics, the item runs without these values.
+    /// * If the hook or the function that it has returned panics, the item runs without the values of this hook.
     /// * Items that `capture` itself submits carry nothing.
-    /// * A hook that owns a handle to its own queue keeps the queue for ever.
+    /// * If a hook owns a handle to its own queue, the queue stays in memory for ever.
     ///
     /// A hook costs three allocations per submission (four for the submission of a closure), up to two allocations per
     /// run, and the time of its calls. With the feature `tracing`, the function `cmwq::trace::current_span` can be

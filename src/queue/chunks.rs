@@ -6,9 +6,9 @@ use crate::engine::item::scope::Scope;
 use crate::engine::refusal::QueueError;
 
 impl<'scope> Scope<'scope, '_> {
-    /// Calls `function` for the chunks of a slice, one item for each chunk. A chunk has `size` elements, and the last
-    /// one may have fewer. The function also gets the index of the chunk's first element. The call does not wait. The
-    /// scope waits for the items at its end.
+    /// Calls `function` for each chunk of a slice, and makes one item for each call. A chunk has `size` elements, and
+    /// the last chunk may have fewer. The function gets the index of the chunk's first element, and the chunk. The call
+    /// of `chunks` does not wait for the items. The scope waits for them at its end.
     ///
     /// # Examples
     ///
@@ -29,8 +29,8 @@ impl<'scope> Scope<'scope, '_> {
     /// # Errors
     ///
     /// * [`QueueError::ZeroChunk`] if `size` is 0.
-    /// * The error of [`spawn`](Self::spawn) for the first chunk that the queue refuses. The function is called for the
-    ///   chunks before it, and not for the chunks after it.
+    /// * The error of [`spawn`](Self::spawn) if the queue refuses the item of a chunk. Then `function` is called for
+    ///   the chunks before this one, and not for this chunk and the chunks after it.
     #[doc(alias = "par_chunks")]
     pub fn chunks<T, F>(&'scope self, slice: &'scope [T], size: usize, function: F) -> Result<(), QueueError>
     where
@@ -40,7 +40,7 @@ impl<'scope> Scope<'scope, '_> {
         self.for_chunks(slice.chunks(size.max(1)), size, function)
     }
 
-    /// Calls `function` for the chunks of a slice, as [`chunks`](Self::chunks) does. The function may change the
+    /// Calls `function` for each chunk of a slice, as [`chunks`](Self::chunks) does. The function may change the
     /// elements.
     ///
     /// # Examples

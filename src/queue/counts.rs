@@ -53,8 +53,9 @@ impl WorkQueue {
         self.handle.queue().latency()
     }
 
-    /// Turns the measurement of items on or off. The results so far are kept, and are visible again once the
-    /// measurement is turned on again. In a forked process, the call does nothing.
+    /// Turns on or off the measurement of how long items wait and run. If it is turned off, the results so far are
+    /// kept, and [`latency`](Self::latency) returns them again once it is turned on again. In a forked process, the
+    /// call does nothing.
     pub fn set_histograms(&self, yes: bool) {
         self.handle.queue().time_items(yes);
     }
@@ -119,7 +120,7 @@ impl WorkQueue {
     #[doc(alias = "queued_count")]
     #[must_use]
     pub fn waiting(&self) -> usize {
-        // The items that run are counted first, so that an item that ends meanwhile does not count as waiting.
+        // The running items are counted first. So an item that ends between the two counts does not count as waiting.
         let running = self.running();
         self.len().saturating_sub(running)
     }
@@ -130,9 +131,9 @@ impl WorkQueue {
         self.len() == 0
     }
 
-    /// Returns whether items that were queued on this CPU wait because `max_active` items are active. The answer is a
-    /// hint, because it may have changed by the time this call returns. If `max_active` limits the queue as a whole,
-    /// the answer is the same for every CPU.
+    /// Returns whether items that were queued on this CPU wait because `max_active` other items are active. The answer
+    /// is a hint, because it may have changed by the time this call returns. If `max_active` limits the queue as a
+    /// whole, the answer is the same for every CPU.
     ///
     /// # Examples
     ///

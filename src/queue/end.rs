@@ -8,15 +8,16 @@ use crate::queue::WorkQueue;
 use crate::sys::wait::Until;
 
 impl WorkQueue {
-    /// Waits under a blocking guard until the queue is empty. During the drain, the queue accepts only submissions by
-    /// its own items, which is called chained queueing. The queue refuses other submissions with
-    /// [`QueueError::Draining`](crate::QueueError::Draining), and leaves the item or closure as it was. If an item is
-    /// pending already, queueing it still returns false.
+    /// Waits under a [blocking guard](crate#guards) until the queue is empty. During the drain, the queue accepts only
+    /// submissions by its own items, which is called chained queueing. The queue refuses submissions *from outside*,
+    /// which are all others, with [`QueueError::Draining`](crate::QueueError::Draining). A refused item or closure
+    /// stays as it was. A submission of an item that is already pending still returns false, and is not refused.
     ///
-    /// If an item queues itself again and again, the drain never ends. A timer that fires during the drain is held
-    /// until the drain has ended. The item of a timer that fires just as the drain ends may be queued before the items
-    /// of held timers. If several drains overlap, the queue refuses submissions from outside until the last one has
-    /// ended. A frozen queue is drained after it has thawed.
+    /// If an item queues itself again and again, the drain never ends. A timer that fires during the drain is *held*:
+    /// its item is queued only when the drain has ended. If another timer fires just as the drain ends, its item may be
+    /// queued before the items of the held timers. If several drains overlap, the queue refuses submissions from
+    /// outside until the last one has ended. If the queue is frozen, its waiting items start only after it has thawed,
+    /// and the drain waits for them.
     ///
     /// # Examples
     ///
@@ -73,20 +74,21 @@ impl WorkQueue {
         blocking(|| self.handle.drain(Until::after(timeout)))
     }
 
-    /// Ends the queue, and waits under a blocking guard until it is empty. Accepted items run. From the call on, only
-    /// the queue's own items may submit, and other submissions are refused with
-    /// [`QueueError::Destroyed`](crate::QueueError::Destroyed). After the call returns, every submission is refused.
-    /// The call cancels the queue's armed timers and returns their number, which excludes timers of items that were
-    /// cancelled before. If a timer becomes due during the call, it either fires or is cancelled. The number may
-    /// exclude a timer that is cancelled just as the call returns. In any case, the [`JoinHandle`](crate::JoinHandle)
-    /// of a cancelled timer's item returns [`JoinError::Cancelled`](crate::JoinError::Cancelled).
+    /// Ends the queue, and waits under a blocking guard until it is empty. Items that the queue has accepted still run.
+    /// From the call on, the queue accepts only submissions by its own items, and refuses all others with
+    /// [`QueueError::Destroyed`](crate::QueueError::Destroyed). After the call has returned, the queue refuses every
+    /// submission. The call cancels the queue's armed timers and returns their number. A timer does not count if its
+    /// item was already cancelled before. If a timer becomes due during the call, it either fires or is cancelled. A
+    /// timer that is cancelled just as the call returns may be missing from the number. The
+    /// [`JoinHandle`](crate::JoinHandle) of an item whose timer was cancelled returns
+    /// [`JoinError::Cancelled`](crate::JoinError::Cancelled), whether or not the timer was counted.
     ///
-    /// Costs O(n) for the n timers that are armed in the whole executor. Other threads that arm or fire timers wait
-    /// meanwhile.
+    /// The call costs O(n) for the n timers that are armed in the whole executor. While it searches these timers, other
+    /// threads that arm or fire timers wait.
     ///
-    /// To give up a queue without waiting, drop its handles. No accepted item is lost then. Call `destroy` to ensure
-    /// that no item of the queue runs any more, even if other threads still hold handles to the queue. If the queue was
-    /// destroyed before, the call changes nothing and returns 0.
+    /// To give up a queue without waiting, drop its handles. Its accepted items then still run. Call `destroy` to
+    /// ensure that no item of the queue runs any more, even if other threads still hold handles to the queue. If the
+    /// queue was destroyed before, the call changes nothing and returns 0.
     ///
     /// # Examples
     ///

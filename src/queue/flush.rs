@@ -7,16 +7,17 @@ use crate::queue::WorkQueue;
 use crate::sys::wait::Until;
 
 impl WorkQueue {
-    /// Waits under a blocking guard until every item that was queued before this call has ended.
+    /// Waits under a [blocking guard](crate#guards) until every item that was queued before this call has ended.
     ///
     /// The call does not wait for items that are queued later, even if other threads flush the same queue. Each flush
-    /// waits only for the items that were queued before its own call. So a later item may itself wait for the flush,
-    /// with one exception. If another thread is still queueing a [`Work`](crate::Work) when the flush begins, the flush
-    /// may wait for a later run of that item. Such a run must not wait for the flush.
+    /// waits only for the items that were queued before its own call. So an item that is queued after the call may
+    /// itself wait until the flush has ended, with one exception. If another thread is still queueing a
+    /// [`Work`](crate::Work) when the flush begins, the flush may wait for a later run of this `Work`. Such a run must
+    /// not wait for the flush.
     ///
     /// The call costs O(CPUs) for a queue that is used on all CPUs. Until the items that were queued before the call
-    /// have ended, each submission to the same queue takes one more lock and makes one more allocation. This holds
-    /// even if the flush has timed out.
+    /// have ended, each submission to the same queue takes one more lock and makes one more allocation. If the flush
+    /// times out before that, this extra cost does not end with it.
     ///
     /// # Examples
     ///
@@ -69,11 +70,11 @@ impl WorkQueue {
         self.handle.queue().flush_until(Until::after(timeout))
     }
 
-    /// Waits under a blocking guard until the queue is idle, which means that no item waits or runs. Other threads may
-    /// go on submitting, and items may submit further items: the call returns at a moment when all of them have ended.
-    /// So it may wait for ever if items arrive without a pause. Armed timers do not count. A [`flush`](Self::flush)
-    /// instead waits for the items that were queued before the call, and a [`drain`](Self::drain) refuses submissions
-    /// from outside meanwhile.
+    /// Waits under a blocking guard until the queue is idle, which means that no item waits or runs. During the call,
+    /// other threads may continue to submit items, and items may submit further items. The call returns at a moment
+    /// when all of these items have ended, so it may wait for ever if items arrive without a pause. The queue can be
+    /// idle while timers of its items are armed. In contrast, a [`flush`](Self::flush) waits only for the items that
+    /// were queued before the call. A [`drain`](Self::drain) lets only the queue's own items submit while it waits.
     ///
     /// # Examples
     ///

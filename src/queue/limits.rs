@@ -6,10 +6,10 @@ use crate::policy::admission::{NO_LIMIT, most_active};
 use crate::queue::WorkQueue;
 
 impl WorkQueue {
-    /// Returns the limit of active items. The limit applies to each CPU's part of the queue, or to the whole queue if
-    /// the queue was built with [`max_active_total`](crate::WorkQueueBuilder::max_active_total). Returns 1 for an
-    /// ordered queue, and `None` for a [bh](crate::kernel::bh) queue, which has no such limit. In a forked child,
-    /// returns the limit that the queue was built with.
+    /// Returns the limit of active items. The limit applies separately to the items that were queued on each CPU, or to
+    /// the whole queue if the queue was built with [`max_active_total`](crate::WorkQueueBuilder::max_active_total).
+    /// Returns 1 for an ordered queue, and `None` for a [bh](crate::kernel::bh) queue, which has no such limit. In a
+    /// forked child, returns the limit that the queue was built with.
     #[must_use]
     pub fn max_active(&self) -> Option<usize> {
         Some(self.handle.queue().max_active()).filter(|items| *items != NO_LIMIT)

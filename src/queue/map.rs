@@ -7,27 +7,30 @@ use std::sync::Arc;
 
 use crate::engine::item::closure::{Closure, OwnType};
 use crate::engine::item::place::Place;
+use crate::engine::item::scope::Scope;
 use crate::engine::refusal::QueueError;
 use crate::error::RunError;
+use crate::error::scope::ScopeError;
 use crate::join::JoinHandle;
 use crate::queue::WorkQueue;
 use crate::queue::scope::ScopedJoinHandle;
 
-/// The smallest default window, in items.
+/// The default window is at least this many items. A window is the greatest number of items in flight.
 const WINDOW_LEAST: usize = 64;
-/// The default window, in items for each CPU of the executor.
+/// The default window has this many items for each CPU of the executor, if that is more than [`WINDOW_LEAST`].
 const WINDOW_PER_CPU: usize = 4;
 
 impl WorkQueue {
-    /// Calls `function` with each of the inputs, as items of the queue. Returns an iterator of the results, in the
-    /// order of the inputs.
+    /// Calls `function` with each of the inputs, each time in an item of the queue. Returns an iterator of the results,
+    /// in the order of the inputs.
     ///
     /// The iterator is lazy. It takes inputs and queues items only while its consumer asks for results, and keeps at
     /// most [`window`](Map::window) items in flight. So neither a slow consumer nor an endless iterator of inputs fills
     /// the memory. If the queue is full, fewer items are in flight.
     ///
-    /// If an item panics, the iterator returns the panic, cancels the items that have not begun, and ends. Dropping the
-    /// iterator early cancels them, too. In both cases, items that have begun go on, and nothing waits for them.
+    /// If an item panics, the iterator returns the panic, cancels the items that have not begun, and ends. If the
+    /// iterator is dropped early, it cancels these items, too. In both cases, items that have begun continue, and the
+    /// iterator does not wait for them.
     ///
     /// # Examples
     ///
@@ -61,9 +64,9 @@ impl WorkQueue {
         }
     }
 
-    /// Calls `function` with each of the inputs, as items of the queue, and waits under a blocking guard until all of
-    /// them have ended. The inputs and the function may borrow from the caller. At most 64 items are in flight at a
-    /// time, or 4 for each CPU of the executor if that is more.
+    /// Calls `function` with each of the inputs, each time in an item of the queue, and waits under a [blocking
+    /// guard](crate#guards) until all of these items have ended. The inputs and the function may borrow from the
+    /// caller. At most 64 items are in flight at a time, or 4 for each CPU of the executor if that is more.
     ///
     /// # Examples
     ///
@@ -79,13 +82,13 @@ impl WorkQueue {
     ///
     /// # Errors
     ///
-    /// After the first error, no more items begin, and the call returns the error once the items that have begun have
+    /// After the first error, no more items begin. The call returns this error once the items that have begun have
     /// ended.
     ///
     /// * [`RunError::Failed`] if an item panicked, if a shutdown dropped one, or if the caller holds the only slot in
     ///   which an item can run.
     /// * [`RunError::Refused`] if the queue refuses an item, for a reason of [`spawn`](Self::spawn). If the queue is
-    ///   full while items of this call are in flight, the call waits for them instead.
+    ///   full while items of this call are in flight, the call does not fail, but waits for one of these items.
     pub fn for_each<I, F>(&self, inputs: I, function: F) -> Result<(), RunError>
     where
         I: IntoIterator,
@@ -93,32 +96,50 @@ impl WorkQueue {
         F: Fn(I::Item) + Sync,
     {
         let (inputs, function) = (inputs.into_iter(), &function);
-        let ended = self.try_scope(|s| -> Result<(), RunError> {
-            let mut in_flight = InFlight { items: VecDeque::new(), window: self.window() };
-            for input in inputs {
-                in_flight.make_room()?;
-                let mut call = ByReference { function, input };
-                // When the queue is full, it has room again after items of this call have begun.
-                let handle = loop {
-                    match s.spawn_closure(Place::Here, call) {
-                        Ok(handle) => break handle,
-                        Err((QueueError::Full, refused)) if !in_flight.items.is_empty() => {
-                            in_flight.join_first()?;
-                            call = refused;
-                        }
-                        Err((error, _refused)) => return Err(RunError::Refused(s.count_refusal(error))),
+        let mut result = Ok(());
+        let ended = self.try_scope(|s| result = self.call_each(s, inputs, function));
+        match ended {
+            // The items belong to the parent process.
+            Err(ScopeError::Forked) => Err(RunError::Refused(QueueError::Forked)),
+            // The body has joined all items, so its result tells of items that were dropped.
+            Ok(()) | Err(ScopeError::Dropped { .. }) => result,
+        }
+    }
+
+    /// The body of [`for_each`](Self::for_each).
+    fn call_each<'scope, 'env, I, F>(
+        &self,
+        s: &'scope Scope<'scope, 'env>,
+        inputs: I,
+        function: &'env F,
+    ) -> Result<(), RunError>
+    where
+        I: Iterator,
+        I::Item: Send + 'scope,
+        F: Fn(I::Item) + Sync,
+    {
+        let mut in_flight = InFlight { items: VecDeque::new(), window: self.window() };
+        for input in inputs {
+            in_flight.make_room()?;
+            let mut call = ByReference { function, input };
+            // If the queue is full, it has room again after items of this call have begun. So the loop joins an item,
+            // and tries again.
+            let handle = loop {
+                match s.spawn_closure(Place::Here, call) {
+                    Ok(handle) => break handle,
+                    Err((QueueError::Full, refused)) if !in_flight.items.is_empty() => {
+                        in_flight.join_first()?;
+                        call = refused;
                     }
-                };
-                in_flight.items.push_back(handle);
-            }
-            while !in_flight.items.is_empty() {
-                in_flight.join_first()?;
-            }
-            Ok(())
-        });
-        // If items were dropped, the body has already returned an error. So the remaining error is that of a forked
-        // process, in which the items belong to the parent.
-        ended.unwrap_or(Err(RunError::Refused(QueueError::Forked)))
+                    Err((error, _refused)) => return Err(RunError::Refused(s.count_refusal(error))),
+                }
+            };
+            in_flight.items.push_back(handle);
+        }
+        while !in_flight.items.is_empty() {
+            in_flight.join_first()?;
+        }
+        Ok(())
     }
 
     fn window(&self) -> usize {
@@ -198,7 +219,7 @@ where
         while self.in_flight.len() < self.window {
             let next = self.refused.take().or_else(|| {
                 let Some(input) = self.inputs.as_mut()?.next() else {
-                    // After its end, an iterator may return inputs again, but a map must not go on.
+                    // An iterator may return inputs again after it has ended, but a map that has ended must stay ended.
                     self.inputs = None;
                     return None;
                 };
@@ -228,7 +249,7 @@ where
     /// Queues items until the window is full, and waits under a blocking guard for the next result.
     fn next(&mut self) -> Option<Self::Item> {
         let refusal = self.fill();
-        // Items that were accepted before a refusal come first.
+        // The results of the items that were accepted before a refusal come first.
         let result = match self.in_flight.pop_front() {
             Some(first) => first.join().map_err(RunError::Failed),
             None => Err(RunError::Refused(self.queue.handle().queue().count_refusal(refusal?))),
@@ -326,7 +347,8 @@ impl Drop for InFlight<'_> {
             item.cancel();
         }
         for item in self.items.drain(..) {
-            // Only the first error is returned. The join of a panicked item keeps the scope from rethrowing the panic.
+            // Only the first error is returned. If the item panicked, this join takes the panic, so the scope does not
+            // rethrow it.
             let _later_error = item.join();
         }
     }

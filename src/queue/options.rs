@@ -1,4 +1,4 @@
-//! The options of submissions, which are the same for one item and for many.
+//! The options that submissions of one item and of many items have in common.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ enum Target {
     Node(usize),
 }
 
-/// The options of a submission, which are the same for one item and for many.
+/// The options that submissions of one item and of many items have in common.
 #[derive(Clone, Default, Debug)]
 pub(super) struct Options {
     target: Target,
@@ -57,14 +57,14 @@ impl Options {
 macro_rules! options {
     ($item:literal, $begin:literal, $end:literal) => {
         #[doc = concat!("Submits ", $item, " on the CPU `cpu`, instead of the caller's. A per-CPU queue runs it on this")]
-        /// CPU, and an unbound queue runs it in the pod of this CPU. This replaces an earlier
-        /// [`on_node`](Self::on_node).
+        /// CPU, and an unbound queue runs it in the pod of this CPU (the group of CPUs that share a pool with it). This
+        /// option replaces an earlier [`on_node`](Self::on_node).
         ///
-        /// The number is that of the executor's topology. On Linux, the topology of the machine has the system's
-        /// numbers. If the executor does not use this CPU, a CPU near it takes its place. The replacement is on the
-        /// same core if possible, or else on the same cache, on the same node, or anywhere on the machine. A given CPU
-        /// is always replaced by the same CPU. If the topology has no such CPU, the end of the submission returns
-        /// [`QueueError::UnknownCpu`](crate::QueueError::UnknownCpu).
+        /// `cpu` is the number of the CPU in the executor's topology. On Linux, the topology of the machine numbers
+        /// CPUs as the system does. If the executor does not use this CPU, a CPU near it takes its place. The
+        /// replacement is on the same core if possible, or else on the same cache, on the same node, or anywhere on the
+        /// machine. A given CPU is always replaced by the same CPU. If the topology has no such CPU, the method that
+        /// ends the submission returns [`QueueError::UnknownCpu`](crate::QueueError::UnknownCpu).
         ///
         /// # Examples
         ///
@@ -93,7 +93,7 @@ macro_rules! options {
         #[doc = concat!("Submits ", $item, " on a CPU of the NUMA node `node`: on the caller's CPU if that CPU belongs")]
         /// to the node. Otherwise, successive submissions use the node's CPUs one after the other. If the executor uses
         /// none of the node's CPUs, this option has no effect. It replaces an earlier [`on_cpu`](Self::on_cpu). If the
-        /// topology has no CPU of such a node, the end of the submission returns
+        /// topology has no CPU of such a node, the method that ends the submission returns
         /// [`QueueError::UnknownNode`](crate::QueueError::UnknownNode).
         ///
         /// # Examples
@@ -120,12 +120,13 @@ macro_rules! options {
         }
 
         #[doc = concat!("Submits ", $item, " after `delay`, no earlier. Items with equal deadlines are queued in the order")]
-        /// of their submissions. If the delay is zero, which is the default, an item is queued immediately.
+        /// of their submissions. (Here, an item's deadline is the end of its delay.) If the delay is zero, which is the
+        /// default, an item is queued immediately.
         ///
-        /// Until its deadline, an item is pending but not queued. So a [`flush`](WorkQueue::flush) of the queue does
-        /// not wait for the item, and [`max_pending`](crate::WorkQueueBuilder::max_pending) does not count it. When it
-        /// is due, it is queued even if the queue is full. An armed timer keeps the queue and the item alive. Arming
-        /// costs O(log n) for n armed timers.
+        /// During its delay, an item is pending but not queued. So a [`flush`](WorkQueue::flush) of the queue does not
+        /// wait for the item, and [`max_pending`](crate::WorkQueueBuilder::max_pending) does not count it. When the
+        /// delay has ended, the item is queued even if the queue is full. An armed timer keeps the queue and the item
+        /// alive. Arming a timer costs O(log n) for n armed timers.
         ///
         /// # Examples
         ///

@@ -11,8 +11,8 @@ use crate::join::JoinHandle;
 use crate::queue::WorkQueue;
 use crate::sys::wait::Until;
 
-/// A reserved place in a queue for one submission. The queue does not refuse this submission as
-/// [full](QueueError::Full) for lack of a place.
+/// A reserved place in a queue for one submission. If a submission uses a permit, it already has its place, so the
+/// queue does not refuse it as [full](QueueError::Full) for lack of a place.
 ///
 /// [`WorkQueue::reserve`] returns a permit when the queue has room. So a caller can wait for room before it makes the
 /// item, for example before it takes a job from a connection. Until the permit is used or dropped, it counts like a
@@ -44,8 +44,9 @@ pub struct Permit {
 }
 
 impl WorkQueue {
-    /// Waits under a blocking guard until the queue has room for one more item, and reserves a place for it. Returns
-    /// immediately if the queue has room, or has no [`max_pending`](crate::WorkQueueBuilder::max_pending).
+    /// Waits under a [blocking guard](crate#guards) until the queue has room for one more item, and reserves a place
+    /// for it. Returns immediately if the queue has room, or if neither the queue nor its executor has a
+    /// [`max_pending`](crate::WorkQueueBuilder::max_pending).
     ///
     /// # Examples
     ///
@@ -143,15 +144,16 @@ impl WorkQueue {
     ///
     /// # Errors
     ///
-    /// Returns the reason if the caller was cancelled before there was room. The errors of [`reserve`](Self::reserve)
-    /// are inside `Ok`.
+    /// If the caller was cancelled before there was room, returns the reason of the cancel as the outer error. The
+    /// errors of [`reserve`](Self::reserve) are inside `Ok`.
     pub fn reserve_cancellable(&self) -> Result<Result<Permit, QueueError>, Cancelled> {
         let Some(token) = cancellation::current_token() else { return Ok(self.reserve()) };
         permits::reserve_unless(&self.handle, &token).map(|reserved| reserved.map(Permit::new))
     }
 
-    /// Reserves a place as [`reserve`](Self::reserve) does, for a task of an async runtime. From this call on, the
-    /// caller is in the line of waiting callers. If the returned future is dropped, the caller leaves the line.
+    /// Reserves a place as [`reserve`](Self::reserve) does, for a task of an async runtime. If the queue has no room,
+    /// the caller joins the line of waiting callers in this call, and not when the future is first polled. If the
+    /// returned future is dropped, the caller leaves the line.
     ///
     /// # Examples
     ///

@@ -1,4 +1,4 @@
-//! [`WorkQueue::scope`]: items that borrow.
+//! [`WorkQueue::scope`]: items that borrow variables from the caller.
 //!
 //! The following programs must not compile. In the first three programs, the scope itself or a handle leaves the scope:
 //!
@@ -98,11 +98,12 @@ impl WorkQueue {
     /// Runs `body` with a [`Scope`], whose items may borrow variables from outside `body`. Waits until all of these
     /// items have ended, and then returns the result of `body`.
     ///
-    /// The caller waits under a blocking guard, and never runs another item on its own stack. There is no variant with
-    /// a timeout, because items that had not ended would still hold their borrows. To stop early, give the items a
-    /// [token](crate::ScopedSubmission::token), or [stop](ScopedJoinHandle::stop) them through their handles. Because
-    /// of the borrows, the wait at the end of a scope is never refused. So the wait never ends if an item of the scope
-    /// waits for something that the caller does only after the scope.
+    /// The caller waits under a [blocking guard](crate#guards). During the wait, it never runs another item on its own
+    /// stack. There is no variant with a timeout, because items that had not ended at the timeout would still hold
+    /// their borrows. To stop early, give the items a [token](crate::ScopedSubmission::token), or
+    /// [stop](ScopedJoinHandle::stop) them through their handles. Because of the borrows, the wait at the end of a
+    /// scope is never refused as a deadlock. So the wait never ends if an item of the scope waits for something that
+    /// the caller does only after the scope.
     ///
     /// # Examples
     ///
@@ -123,9 +124,10 @@ impl WorkQueue {
     ///
     /// # Panics
     ///
-    /// If `body` panics, its payload is rethrown once all items have ended. Otherwise, if an item panicked and no join
-    /// returned its panic, the payload of that panic is rethrown. If this applies to several items, one of their
-    /// payloads is rethrown. If the payload was lost with a leaked handle, the call panics with another payload.
+    /// If `body` panics, the call rethrows this panic once all items have ended. Otherwise, the call rethrows the panic
+    /// of an item, unless a join has returned that panic. If several items panicked and no join returned their panics,
+    /// one of these panics is rethrown. If the payload was lost with a leaked handle, the call panics with another
+    /// payload.
     ///
     /// Also panics if items of the scope never ran, because a shutdown of the executor ran out of time, or because
     /// [`destroy_now`](Self::destroy_now) ended the queue. Also panics in a process that was forked inside `body`. In
@@ -157,8 +159,9 @@ impl WorkQueue {
     /// # Errors
     ///
     /// Returns [`ScopeError::Dropped`] if an item of the scope did not run because a shutdown of the executor ran out
-    /// of time, or because [`destroy_now`](Self::destroy_now) ended the queue. An item does not count if its handle,
-    /// token or deadline has cancelled it. Returns [`ScopeError::Forked`] in a process that was forked inside `body`.
+    /// of time, or because [`destroy_now`](Self::destroy_now) ended the queue. Items that were cancelled by their
+    /// handle, token or deadline do not cause this error. Returns [`ScopeError::Forked`] in a process that was forked
+    /// inside `body`.
     ///
     /// # Panics
     ///
@@ -203,7 +206,8 @@ impl<'scope> Scope<'scope, '_> {
     /// Returns the same errors as [`WorkQueue::spawn`]. They do not contain the closure, because an error that borrows
     /// could not leave the scope. [`try_spawn`](Self::try_spawn) hands the closure back. Also returns
     /// [`QueueError::WouldDeadlock`] if the item that opened the scope holds the only slot in which the new item could
-    /// run, as in an ordered queue. The new item could begin only after the scope has ended.
+    /// run, as in an ordered queue. The new item could then begin only after the scope has ended, but the scope ends
+    /// only after its items.
     #[inline]
     pub fn spawn<F, T>(&'scope self, closure: F) -> Result<ScopedJoinHandle<'scope, T>, QueueError>
     where
@@ -331,7 +335,7 @@ impl<T> ScopedJoinHandle<'_, T> {
         self.raw().is_finished()
     }
 
-    /// Waits for the result under a blocking guard. Everything that happens in the run happens before this call
+    /// Waits for the result under a blocking guard. Everything that happens in the item's run happens before this call
     /// returns. If the call returns a panic, the scope does not rethrow that panic.
     ///
     /// # Errors

@@ -1,4 +1,4 @@
-//! [`ScopedSubmission`]: one item of a scope on its way into the queue, with options.
+//! [`ScopedSubmission`]: the submission of one item of a scope, with options.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -13,7 +13,7 @@ use crate::queue::cancellable::Leash;
 use crate::queue::options::Options;
 use crate::queue::scope::ScopedJoinHandle;
 
-/// One item of a [`Scope`] on its way into the queue, with options: see [`Scope::item`].
+/// The submission of one item of a [`Scope`], with options: see [`Scope::item`].
 ///
 /// The options are those of a [`Submission`](crate::Submission), except a delay and a permit. They can be combined in
 /// every way and in any order.
@@ -55,8 +55,8 @@ pub struct ScopedSubmission<'scope, 'env: 'scope, F> {
 }
 
 impl<'scope, 'env> Scope<'scope, 'env> {
-    /// Begins the submission of a closure with options, such as a token, a CPU or a name. Nothing is submitted before
-    /// the submission is ended by [`spawn`](ScopedSubmission::spawn) or [`try_spawn`](ScopedSubmission::try_spawn).
+    /// Begins the submission of a closure with options, such as a token, a CPU or a name. Nothing is submitted until
+    /// [`spawn`](ScopedSubmission::spawn) or [`try_spawn`](ScopedSubmission::try_spawn) ends the submission.
     ///
     /// # Examples
     ///
@@ -109,26 +109,25 @@ impl<'scope, F> ScopedSubmission<'scope, '_, F> {
         self
     }
 
-    /// Lets a token cancel the item. The item's own token becomes a [child](CancelToken::child) of `token`.
+    /// Makes the item cancellable by `token`. The item's own token becomes a [child](CancelToken::child) of `token`.
     ///
-    /// An item that has not begun when the token is cancelled does not run, and its join returns
-    /// [`JoinError::Cancelled`](crate::JoinError::Cancelled) at once. The join drops the closure. An item that was
-    /// cancelled does not make the scope panic. If the item is not joined, the scope waits until the queue reaches the
-    /// item.
+    /// If the token is cancelled before the item begins, the item does not run. A join of such an item drops the
+    /// closure, and returns [`JoinError::Cancelled`](crate::JoinError::Cancelled) at once. If the item is not joined,
+    /// the scope waits until a worker reaches the item. A cancelled item does not make the scope panic.
     pub fn token(mut self, token: &CancelToken) -> Self {
         self.leash.holds(token);
         self
     }
 
     /// Sets the time by which the item must begin, as [`Submission::deadline`](crate::Submission::deadline) does. An
-    /// item that is too late does not make the scope panic. If the item is not joined, the scope waits until the queue
-    /// reaches the item.
+    /// item that is too late does not make the scope panic. If such an item is not joined, the scope waits until a
+    /// worker reaches the item.
     pub fn deadline(mut self, deadline: Instant) -> Self {
         self.leash.ends_at(deadline);
         self
     }
 
-    /// Sets a [deadline](Self::deadline) in `time` from now.
+    /// Sets a [deadline](Self::deadline) that passes `time` after this call.
     pub fn within(mut self, time: Duration) -> Self {
         self.leash.ends_in(time);
         self

@@ -8,10 +8,10 @@ use crate::queue::WorkQueue;
 use crate::work::Work;
 
 impl WorkQueue {
-    /// Queues a closure that runs once. Returns a handle with which to join the item. The call costs one allocation at
-    /// most, and none if the cell of an earlier item can be used again. The lists of pending items take one more
-    /// allocation for each block of 63 entries. While the pool is busy, the call makes no system call and waits for no
-    /// lock.
+    /// Queues a closure that runs once. Returns a handle with which to join the item. For the item, the call makes one
+    /// allocation at most, and none if it can reuse the memory of an earlier item. The lists of pending items take one
+    /// more allocation for each block of 63 entries. While the pool is busy, the call makes no system call and waits
+    /// for no lock.
     ///
     /// Everything that happens before this call happens before the closure runs. Dropping the handle detaches the item.
     /// If you do not need the handle, [`spawn_detached`](Self::spawn_detached) is cheaper. [`item`](Self::item) submits
@@ -99,12 +99,12 @@ impl WorkQueue {
     }
 
     /// Queues a reusable item. Returns true if this call made the item pending. Returns false if the item was pending
-    /// already. In that case, the pending run sees everything that was written before this call. After the last
-    /// submission, the item always runs at least once more, unless it is cancelled.
+    /// already. The pending run then sees everything that was written before this call. After the last submission, the
+    /// item always runs at least once more, unless it is cancelled.
     ///
     /// At most one worker executes the item at a time. If the item is queued while it runs, it runs again afterwards.
-    /// This also holds if the item queues itself, or is queued on another queue. The new run gets its slot and its
-    /// order from the queue on which the item was queued.
+    /// This also holds if the item queues itself, or is queued on another queue. The new run takes a slot of the queue
+    /// on which the item was queued for this run, and follows the order of that queue.
     ///
     /// [`item`](Self::item) submits the item with options, such as a CPU or a delay.
     ///

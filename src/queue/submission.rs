@@ -24,13 +24,13 @@ mod to;
 
 /// The submission of one item, with options: see [`WorkQueue::item`].
 ///
-/// The options are the CPU or node ([`on_cpu`](Self::on_cpu), [`on_node`](Self::on_node)), a delay
-/// ([`after`](Self::after)), a permit ([`with`](Self::with)) and, for closures, a name ([`named`](Self::named)), a
-/// [`token`](Self::token), a deadline ([`deadline`](Self::deadline), [`within`](Self::within)) and a number of
-/// [`bytes`](Self::bytes). They can be combined in every way and in any order. A [`Work`] has its name from
-/// [`Work::named`]. It takes neither a token nor a deadline, because several submissions may lead to one run, and each
-/// run has [its own token](crate::cancel_token). It takes no bytes, because it exists even if it is not pending. One of
-/// these methods ends the submission:
+/// Each submission has three options: the CPU or node ([`on_cpu`](Self::on_cpu), [`on_node`](Self::on_node)), a delay
+/// ([`after`](Self::after)) and a permit ([`with`](Self::with)). The submission of a closure has four more: a name
+/// ([`named`](Self::named)), a [`token`](Self::token), a deadline ([`deadline`](Self::deadline),
+/// [`within`](Self::within)) and a number of [`bytes`](Self::bytes). The options can be combined in every way and in
+/// any order. A [`Work`] gets its name from [`Work::named`] instead. It takes neither a token nor a deadline, because
+/// several submissions may lead to one run, and each run has [its own token](crate::cancel_token). It takes no bytes,
+/// because it occupies memory even while it is not pending. One of these methods ends the submission:
 ///
 /// | item | ended by | result |
 /// |---|---|---|
@@ -40,10 +40,10 @@ mod to;
 /// | [`Work`] | [`enqueue`](Self::enqueue) | whether this call made the item pending |
 /// | [`Work`] | [`reschedule`](Self::reschedule) | whether a pending run was replaced |
 ///
-/// If an option is wrong, the last method of the chain returns an error, with the closure. Nothing else changes.
+/// If an option is wrong, the method that ends the submission returns an error, with the closure. Nothing else changes.
 ///
-/// A closure that runs once costs one allocation more if it has a name, a token, a deadline or bytes, or if its queue
-/// has a [hook](crate::WorkQueueBuilder::carry) or a subscriber of traces.
+/// A closure that runs once costs one allocation more if it has a name, a token, a deadline or bytes. So does a closure
+/// whose queue has a [hook](crate::WorkQueueBuilder::carry), and any closure while a subscriber receives traces.
 ///
 /// # Examples
 ///
@@ -71,8 +71,8 @@ pub struct Submission<'queue, I> {
 
 impl WorkQueue {
     /// Begins the submission of a closure or of a [`Work`] with options, such as a CPU or a delay. Nothing is submitted
-    /// before the submission is ended, for example by [`spawn`](Submission::spawn) or [`enqueue`](Submission::enqueue).
-    /// Without options, [`spawn`](Self::spawn), [`spawn_detached`](Self::spawn_detached) and
+    /// until a further method, such as [`spawn`](Submission::spawn) or [`enqueue`](Submission::enqueue), ends the
+    /// submission. Without options, [`spawn`](Self::spawn), [`spawn_detached`](Self::spawn_detached) and
     /// [`enqueue`](Self::enqueue) do the same in one call.
     ///
     /// # Examples
@@ -217,11 +217,12 @@ impl<I> Submission<'_, I> {
     }
 
     /// Calls the closure once in every `period` until the handle is cancelled or dropped. The first call comes after
-    /// [`after`](Self::after) or, without that option, after one period.
+    /// the delay that [`after`](Self::after) sets or, without that option, after one period.
     ///
-    /// Calls never overlap, so the closure may change what it owns. Ticks are at fixed times, so the calls do not
-    /// drift. If the call for an earlier tick has not ended, or has not even begun, the new tick is missed, and is
-    /// counted as missed. A panic ends only the call in which it happens.
+    /// Calls never overlap, so the closure may change what it owns. Ticks, which are the times at which calls are due,
+    /// come one period apart, so the calls do not drift. A tick is missed if the call for an earlier tick has not ended
+    /// by then, or has not even begun. A missed tick leads to no call, and is counted as missed. A panic ends only the
+    /// call in which it happens.
     ///
     /// # Examples
     ///
@@ -292,9 +293,9 @@ impl<I: Borrow<Work>> Submission<'_, I> {
     /// # Errors
     ///
     /// Returns the errors of [`WorkQueue::enqueue`], and those of [`on_cpu`](Self::on_cpu) and
-    /// [`on_node`](Self::on_node). Arming an item fails with [`QueueError::Full`] only if the full queue still holds a
-    /// cancelled submission of the same item. This can happen only in an ordered queue, in a bh queue, or in a queue
-    /// that is being flushed.
+    /// [`on_node`](Self::on_node). If the item has a delay, [`QueueError::Full`] is returned only if the full queue
+    /// still holds a cancelled submission of the same item. This can happen only in an ordered queue, in a bh queue, or
+    /// in a queue that is being flushed.
     pub fn enqueue(self) -> Result<bool, QueueError> {
         let Self { queue, item, options, permit, .. } = self;
         let (place, kept) = places(queue, &options, permit)?;
@@ -310,9 +311,9 @@ impl<I: Borrow<Work>> Submission<'_, I> {
     /// Queues the item. If the item is pending on any queue, replaces the pending run. Returns whether a pending run
     /// was replaced.
     ///
-    /// This suits debouncing. If `reschedule` is called at each change, the item runs once: one [delay](Self::after)
-    /// after the last change. Without a delay, the item is queued immediately, behind the items that are queued
-    /// already.
+    /// `reschedule` is suitable for debouncing. If it is called at each change, the item runs once: one
+    /// [delay](Self::after) after the last change. Without a delay, the item is queued immediately, behind the items
+    /// that are queued already.
     ///
     /// # Examples
     ///

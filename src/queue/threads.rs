@@ -1,4 +1,4 @@
-//! The thread of a queue (its rescuer), and the names of threads while they run its items.
+//! The thread that belongs to a queue (its rescuer), and the names of the threads that run a queue's items.
 
 use crate::blocking;
 use crate::engine::pool::calls::OwnedRescuer;

@@ -11,23 +11,23 @@ use crate::queue::WorkQueue;
 use super::builder::{Kind, WorkQueueBuilder};
 
 impl WorkQueueBuilder {
-    /// Sets the queue's weight, from 1 to 10 000. The queue then gets its share of each pool that it uses together
-    /// with other queues. The lengths of the queues' backlogs and items do not matter. The items of all queues without
-    /// this setting start about in the order in which they were queued. So an item of such a queue waits behind the
-    /// backlogs of the others.
+    /// Sets the queue's weight, from 1 to 10 000. In each pool that the queue uses together with other queues, the
+    /// weight determines its share of the CPU time. The lengths of the queues' backlogs and items do not change this
+    /// share. A queue without this setting has no share of its own. The items of all such queues start about in the
+    /// order in which they were queued, so an item of one queue may wait behind the backlogs of the others.
     ///
     /// While several queues have items that wait in a pool, each of these queues gets CPU time in proportion to its
     /// weight. All queues without weights count as one queue with the weight 100. If only one queue has waiting items,
-    /// it gets all of the pool's workers. If a queue uses less than its share, its first waiting item starts as soon
-    /// as a worker of the pool has ended an item. Only the first items of other queues that use less than their shares
-    /// may start before it. A queue cannot save up time: it loses the share that it does not use while it has no
-    /// items.
+    /// it gets all of the pool's workers. If a queue uses less than its share, its first waiting item starts as soon as
+    /// a worker of the pool has ended an item. Only an item of one kind may start before it: the first waiting item of
+    /// another queue that also uses less than its share. A queue cannot save up time: it loses the share that it does
+    /// not use while it has no items.
     ///
-    /// Weights change neither the order of a queue's items nor the queue's limits. An item that waits for a slot of
-    /// `max_active` takes no turn. The pool charges items for the CPU time that they use, but not for the time for
-    /// which they sleep. High-priority queues have pools of their own, with or without weights. Each pool divides its
-    /// own workers, so a queue whose items are queued in one [pod](crate::AffinityScope) competes with the queues of
-    /// that pod.
+    /// Weights change neither the order of a queue's items nor the queue's limits. While an item waits for a slot of
+    /// `max_active`, it does not compete for a worker. The pool charges items for the CPU time that they use, but not
+    /// for the time for which they sleep. High-priority queues use other pools than normal queues, with or without
+    /// weights. Each pool divides only its own workers. So a queue whose items are queued in one
+    /// [pod](crate::AffinityScope), a group of CPUs that share a pool, competes with the queues of that pod.
     ///
     /// An item of a weighted queue takes the pool's lock when it is queued and when it starts. While weighted queues
     /// have waiting items, the pool's workers take the lock for each item. If several queues then share the pool, the
@@ -56,7 +56,7 @@ impl WorkQueueBuilder {
         self
     }
 
-    /// Makes the queue's share of its pools, if the queue has a weight.
+    /// Makes the [`FairShare`] that holds the queue's weight, if the queue has a weight.
     pub(super) fn share(&self) -> Result<Option<Arc<FairShare>>, BuildQueueError> {
         let Some(value) = self.weight else { return Ok(None) };
         if self.kind == Kind::Bh {

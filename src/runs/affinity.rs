@@ -1,5 +1,5 @@
-//! The three tables of the kernel documentation's *Affinity Scopes and Performance*, run by the engine in order to
-//! explain their shape.
+//! The three tables of the kernel documentation's *Affinity Scopes and Performance*. The engine repeats their benchmark
+//! on a simulated machine, in order to explain the numbers.
 //!
 //! `cargo test --release --lib runs::affinity -- --nocapture` prints the results beside the documentation's numbers.
 //!
@@ -8,18 +8,18 @@
 //!
 //! * **Costs of a block.** In the documentation's first table, all CPUs are busy. In this case, a MiB costs 24 × 99.3 %
 //!   / 1166 MiB/s = 20.4 ms of CPU time, so a block takes [`WORKER`] + [`ISSUER`] = 640 µs. In the third table, four
-//!   issuers that never wait reach 993.6 MiB/s, so a block takes 126 µs of an issuer. (The documentation has 75 % of
-//!   the CPUs busy in this table, and the model 85 %, because the model leaves out that a hardware thread is faster
-//!   while its sibling idles.)
+//!   issuers that never wait reach 993.6 MiB/s, so a block takes 126 µs of an issuer. (In this table, 75 % of the CPUs
+//!   are busy in the documentation, but 85 % in the model. The model leaves out that a hardware thread is faster while
+//!   its sibling idles.)
 //! * **Crossing caches.** It takes [`CROSSING`] longer to read a block that was written under another cache. The worker
 //!   reads the block that the issuer generated, and the issuer reads the block that the worker wrote. In the first
 //!   table, `system` loses 0.6 % in this way, because three of four blocks cross twice.
 //! * **Issuers.** If there are 24 issuers, each has its own CPU. If there are fewer issuers, they move about, as the
-//!   documentation says: after each [`MOVE`], each issuer goes to the emptier of two caches. These two are drawn at
-//!   random, but are the same in each row. Issuers run before the workers on the same CPU. The shorter the issuers
-//!   stay, the less strictness costs, because a crowded pod does its work when its issuers have left. The documentation
-//!   does not give the length of a stay. This length was chosen so that strictness costs about as much as in the
-//!   documentation (4 ms: 2 %, 20 ms: 12 %). The losses of the other two rows do not depend on this length.
+//!   documentation says: after each [`MOVE`], each issuer goes to the emptier of two caches. These two caches are drawn
+//!   at random, but are the same in each row. An issuer takes its CPU from the workers on this CPU. The shorter the
+//!   issuers stay, the less strictness costs, because a crowded pod does its work when its issuers have left. The
+//!   documentation does not give the length of a stay. This length was chosen so that strictness costs about as much as
+//!   in the documentation (4 ms: 2 %, 20 ms: 12 %). The losses of the other two rows do not depend on this length.
 //! * **The system.** A woken worker begins to run after a random time of up to [`LATENCY`], on an idle CPU of its mask.
 //!   A move to another CPU costs the worker nothing. Nothing else takes time.
 
@@ -110,7 +110,7 @@ struct Books {
     last_done: AtomicU64,
 }
 
-/// The blocks that have come back, each as the cache under which it was written.
+/// The blocks that have come back. Each is stored as the number of the cache under which it was written.
 type Done = Arc<(Mutex<VecDeque<usize>>, Sleeper)>;
 
 fn own_cache() -> usize {
@@ -118,7 +118,7 @@ fn own_cache() -> usize {
 }
 
 impl Books {
-    /// Lets the calling thread read a block that was written under this cache, and write the block.
+    /// Makes the calling thread read a block, and write it. The block was written under the cache `written` before.
     fn work(&self, written: usize, cost: Duration) {
         let crosses = written != own_cache();
         let cost = if crosses { cost + CROSSING } else { cost };

@@ -87,7 +87,7 @@ fn queue_and_note(queue: &WorkQueue, delays: &Delays) {
     assert!(queue.spawn_detached(move || delays.lock().push(now() - queued)).is_ok());
 }
 
-/// spec: C3.4: a stream that one or two workers can run wakes few others.
+/// spec: C3.4: a stream that one or two workers can run wakes few other workers.
 #[test]
 fn a_stream_of_short_items_wakes_few_workers() {
     with_brisk_pool(|queue| {
@@ -103,7 +103,8 @@ fn a_stream_of_short_items_wakes_few_workers() {
     });
 }
 
-/// spec: C3.4 (the bound): a few items come behind a long one, and no other items follow. The next check finds them.
+/// spec: C3.4 (the bound): a few items come behind a long one, and no other items follow. The manager's next
+/// check finds them.
 #[test]
 fn a_few_items_behind_a_long_one_start_on_a_free_cpu_after_one_check() {
     for later in (0..10).map(|n| 171 * n) {
@@ -124,7 +125,7 @@ fn a_few_items_behind_a_long_one_start_on_a_free_cpu_after_one_check() {
 }
 
 /// spec: C3.4 (the bound): a few items of a weighted queue come behind a long item. They wait in the queue's line, and
-/// workers take them by turns. The next check finds them.
+/// workers take them by turns. The manager's next check finds them.
 #[test]
 fn a_few_items_of_a_weighted_queue_start_on_a_free_cpu_after_one_check() {
     for later in (0..10).map(|n| 171 * n) {
@@ -164,11 +165,11 @@ fn many_items_behind_a_long_one_start_soon() {
     });
 }
 
-/// spec: C2.1, C3.4: a worker that blocks leaves its CPU to another worker, although a third one runs.
+/// spec: C2.1, C3.4: a worker that blocks leaves its CPU to another worker, although a third worker runs.
 #[test]
 fn a_worker_that_blocks_is_replaced_at_once() {
-    // After a stream of one of these lengths, the issuer is about to find that it is slow. Then it wakes workers
-    // itself.
+    // After a stream of one of these lengths, the issuer is about to find that it pushes slowly. A slow issuer wakes
+    // workers itself.
     for later in [0, 4, 8, 12] {
         with_brisk_pool(move |queue| {
             stream(queue, later);
@@ -189,7 +190,7 @@ fn a_worker_that_blocks_is_replaced_at_once() {
     }
 }
 
-/// spec: C3.4: all CPUs take part in a backlog that has come from one thread or from many.
+/// spec: C3.4: all CPUs run a part of a long backlog, whether it has come from one thread or from many.
 #[test]
 fn all_cpus_run_a_long_backlog_of_short_items() {
     for issuers in [1, 100] {

@@ -204,7 +204,7 @@ fn pools_that_ask_while_a_thread_leaves_wait_in_the_line() {
 }
 
 /// spec: E2.5: in an unmanaged pool, a blocked worker counts as running. If an item in this pool waits for a later item
-/// of the same pool, it does not wait for ever.
+/// of the same pool, the wait does not last for ever.
 #[test]
 fn a_pool_whose_workers_only_seem_to_run_gets_a_thread() {
     run(Config::new(2), || {

@@ -1,20 +1,20 @@
-//! Detection, exactly: how soon a worker that sleeps or keeps a CPU is found, and how fast a pool may grow because of
-//! such findings.
+//! Exact checks of detection: how soon a worker that sleeps or keeps a CPU is found, and how fast a pool may grow
+//! because of such findings.
 //!
 //! A worker of a watched pool is *overlooked* while one of the following holds without a break. In the first two cases,
 //! the pool also has pending work.
 //!
 //! * The worker's word says that it runs, its thread sleeps, and one more sleeper may be taken out. Bound: [`LONGEST`].
-//! * The worker's word says that it runs, its thread uses the CPU of a per-CPU pool, and one more hog may be taken
-//!   out. Bound, in CPU time: [`LONGEST`] + 2 × ([`SHORTEST`] + the greater of [`LONGEST`] and the threshold). The
-//!   factor is 2 because a sleep, such as one for a lock, restarts the count.
+//! * The worker's word says that it runs, its thread uses the CPU of a per-CPU pool, and one more hog may be taken out.
+//!   Bound, in CPU time: [`LONGEST`] + 2 × ([`SHORTEST`] + the greater of [`LONGEST`] and the threshold). The factor is
+//!   2 because a sleep, such as one for a lock, restarts the count of CPU time.
 //! * The worker's word says that it may block. Bound: [`LONGEST`] + [`MAY_BLOCK`] + [`SHORTEST`].
 //! * The worker was found asleep, and uses the CPU again. Bound: [`LONGEST`].
 //!
-//! One more worker *may be taken out* in two cases. The number of workers that are out for this reason is below the
-//! number of CPUs that the pool keeps busy, or the gap since the last finding is over. Each sleeper that has come back
-//! may permit one more finding of a sleeper before the gap is over. The numbers are those that the documentation
-//! promises, and a separate formula computes the gap here.
+//! One more worker *may be taken out* if one of two conditions holds. First, the number of workers that are out for
+//! this reason is below the number of CPUs that the pool keeps busy. Second, the gap since the last finding is over.
+//! Each sleeper that has come back may permit one more finding of a sleeper before the gap is over. The numbers are
+//! those that the documentation promises, and a separate formula computes the gap here.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -98,7 +98,7 @@ struct Found {
     hogs: AtomicU64,
 }
 
-/// A worker at a moment.
+/// The facts about a worker at one moment.
 struct Sight {
     thread: Tid,
     word: WorkerState,
@@ -262,7 +262,8 @@ impl Detective {
             Case::Burns => {
                 let once = self.hogs.unwrap_or(Duration::MAX).max(LONGEST) + SHORTEST;
                 let bound = LONGEST + 2 * once;
-                // The pace also ends when another hog ends. The next check may come up to [`LONGEST`] later.
+                // The pace also permits a further hog when another hog ends. The next check may come up to [`LONGEST`]
+                // later.
                 let paced = self.paced.get(&pool.spec.kind.name()).copied().unwrap_or_default();
                 let is_paced = moment.until.since(permitted(Why::Hog).max(paced)) <= LONGEST;
                 let used = sight.cpu_time - entry.cpu_time;

@@ -20,7 +20,8 @@ fn now() -> Duration {
     Duration::from_nanos(clock::now().as_nanos())
 }
 
-/// Calls `body` with an executor on a machine of this many CPUs. The calling thread needs no CPU.
+/// Calls `body` with an executor on a machine of this many CPUs. The thread that runs `body` occupies none of these
+/// CPUs.
 fn on_machine<R: Send>(cpus: usize, body: impl FnOnce(&Executor) -> R + Send) -> R {
     run(Config { fine: false, ..Config::new(cpus) }, || {
         let executor = executor(&format!("l3:1 core:{cpus} pu:1"), |builder| builder);
@@ -118,7 +119,8 @@ fn used(cpus: usize, tenants: &[(Option<u32>, Duration)], time: Duration) -> Vec
     })
 }
 
-/// Checks that each queue has used its share. The use may differ by 5 % and, if items last 1 ms or more, by one item.
+/// Checks that each queue has used its share. The use may differ from the share by 5 %. If the items last 1 ms or more,
+/// it may also differ by one item.
 fn share_by_weight(cpus: usize, tenants: &[(Option<u32>, Duration)], time: Duration) {
     let used = used(cpus, tenants, time);
     let weights: f64 = tenants.iter().map(|(own, _)| weight(*own)).sum();

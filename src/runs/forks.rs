@@ -45,7 +45,7 @@ fn always(cpus: usize, topology: &'static str, body: impl Fn(&Executor, &WorkQue
     }
 }
 
-/// Divides `time` again and again, down to leaves of at most `leaf`.
+/// Burns `time` in a recursion that halves the time by forks, down to leaves of at most `leaf`.
 fn divide(time: Duration, leaf: Duration) {
     if time <= leaf {
         return burn(time);
@@ -85,7 +85,7 @@ fn a_recursion_uses_all_cpus_and_needs_hardly_more_threads() {
 }
 
 /// Queues an item that forks. Returns the moment at which the item forks, and the moment at which the fork begins.
-/// `first` is the item's first closure.
+/// `first` is the closure that the item calls itself.
 fn fork_beside(queue: &WorkQueue, first: impl FnOnce() + Send + 'static) -> Arc<Mutex<(Duration, Duration)>> {
     let moments = Arc::new(Mutex::new((Duration::ZERO, Duration::ZERO)));
     let noted = Arc::clone(&moments);
@@ -190,7 +190,8 @@ fn a_part_that_is_made_in_another_pool_begins_at_once() {
     });
 }
 
-/// spec: W7.13: a fork begins when an item blocks beside a thread that waits for a fork.
+/// spec: W7.13: one thread of a pool waits for a fork, and the item of another worker blocks. A further fork then
+/// begins at once.
 #[test]
 fn a_fork_begins_when_an_item_blocks_beside_a_joining_thread() {
     always(2, "l3:1 core:2 pu:1", |_, queue| {
@@ -246,8 +247,8 @@ fn a_fork_begins_when_a_sleeper_is_found() {
     });
 }
 
-/// spec: W7.14: a thread that waits for a fork takes the parts of this fork. It takes nothing that the fork's worker
-/// forks later.
+/// spec: W7.14: a thread that waits for a fork takes the parts of this fork. It takes no fork that the fork's worker
+/// makes after this fork has ended.
 #[test]
 fn a_fork_that_is_over_has_no_parts() {
     let worker = Arc::new(Worker::new(0, Phase::Between, List::new_fifo().stealer()));
@@ -264,7 +265,8 @@ fn a_fork_that_is_over_has_no_parts() {
     assert!(parts.take().is_none() && next.take() == Some(part));
 }
 
-/// spec: W7.14: if the thread of a fork waits for a part, the parts of this part are also parts of the fork.
+/// spec: W7.14: if the thread that runs a fork waits for a part of it, the parts of this part are also parts of the
+/// fork.
 #[test]
 fn a_fork_has_the_parts_of_its_parts() {
     let workers: [_; 2] =
@@ -281,7 +283,7 @@ fn a_fork_has_the_parts_of_its_parts() {
     lists[1].push(ForkAddress::of_nothing());
     assert!(!parts[0].are_any());
     workers[0].forks.joins(Some(&parts[1]));
-    // An item that the thread runs meanwhile has a level of its own.
+    // An item that the thread runs while it waits has a level of its own.
     let inner = List::new_lifo();
     workers[0].forks.add(inner.stealer());
     assert!(parts[0].are_any());

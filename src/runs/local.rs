@@ -66,8 +66,8 @@ fn becomes_rarely_checked(queue: &WorkQueue, time: Duration) {
     pause(time / 4);
 }
 
-/// Runs a few short items again and again, with pauses, so that the pool is not brisk. The time from then on until the
-/// manager's next check depends on `time`.
+/// Runs a few short items again and again, with pauses, so that the pool is not brisk. The time from the end of this
+/// call until the manager's next check depends on `time`.
 fn runs_few_short_items(queue: &WorkQueue, time: Duration) {
     for _ in 0..40 {
         for _ in 0..2 {
@@ -109,7 +109,7 @@ fn queue_long_item(queue: &WorkQueue, noted: &Moments) -> Arc<Mutex<Duration>> {
     queued
 }
 
-/// spec: F8.6 (the time): the item at work turns out to be long.
+/// spec: F8.6 (the time): the item that has queued the local item turns out to be long.
 #[test]
 fn a_local_item_behind_a_long_item_starts_on_a_free_cpu_within_3_ms() {
     for later in (0..20).map(|n| micros(171 * n)) {
@@ -126,7 +126,7 @@ fn a_local_item_behind_a_long_item_starts_on_a_free_cpu_within_3_ms() {
     }
 }
 
-/// spec: C1.2, F8.6: the item at work blocks.
+/// spec: C1.2, F8.6: the item that has queued the local items blocks.
 #[test]
 fn local_items_start_when_the_item_at_work_blocks() {
     let moments = Moments::default();
@@ -232,8 +232,8 @@ fn a_queue_leaves_its_pool_while_items_are_local() {
     }
 }
 
-/// spec: F8.6 (the time): another queue leaves the pool, and has no item there. The pool is brisk, or it is
-/// not, because few short items come.
+/// spec: F8.6 (the time): another queue, which has no item in the pool, leaves the pool. In half of the runs, the pool
+/// is brisk. In the other runs, it is not brisk, because only few short items come.
 #[test]
 fn a_local_item_does_not_wait_longer_because_another_queue_leaves_the_pool() {
     for (n, is_brisk) in (0..20).flat_map(|n| [(n, true), (n, false)]) {

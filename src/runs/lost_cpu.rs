@@ -75,9 +75,9 @@ fn elsewhere() -> CpuSet {
     (HOME.end..2 * HOME.end).collect()
 }
 
-/// spec: A2.3 (for at most 400 ms of running time after a CPU is lost): the pod keeps a CPU. At its next check, the
-/// manager binds the workers to their pod again, whether the CPU is still lost or is back by then. Until then, strict
-/// items begin where the system has put the workers.
+/// spec: A2.3 (for at most 400 ms of running time after a CPU is lost): the pod keeps one of its CPUs. At its next
+/// check, the manager binds the workers to their pod again, whether the lost CPU is back by then or not. Until then,
+/// strict items begin where the system has put the workers.
 #[test]
 fn strict_items_are_in_their_pod_again_400_ms_after_a_cpu_was_lost() {
     // The manager checks at 400, 800 and 1200 ms. If it checked less often, one of these losses would be noticed late.

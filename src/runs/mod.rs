@@ -11,7 +11,7 @@
 //! |---|---|
 //! | `setup` | the executors of all runs; `seeds` has the seeds of random runs |
 //! | `again` | a run that is repeated |
-//! | `timelines` | the timelines of the kernel documentation, exactly |
+//! | `timelines` | the timelines of the kernel documentation, reproduced exactly |
 //! | `undeclared` | loads without a guard: how soon other items start, and how long the load takes |
 //! | `affinity` | the three tables of the kernel documentation about affinity scopes |
 //! | `detection` | how soon sleepers and hogs are found, and how fast pools grow because of such findings |
@@ -23,7 +23,7 @@
 //! | `local` | items that stay with the worker whose item has queued them |
 //! | `forks` | items that fork: how soon forks begin, and how many threads a recursion needs |
 //! | `lost_cpu` | strict items while the process loses a CPU |
-//! | `first_use` | threads that make the same thing at its first use |
+//! | `first_use` | threads that make the same object at its first use |
 //! | `flushes` | random runs of flushes, with later items that wait for them; `prng` draws the steps |
 //! | `rescuer` | the times at which a rescuer is called |
 //! | `shutdown` | the report of a shutdown whose time runs out |

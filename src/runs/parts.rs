@@ -1,6 +1,6 @@
-//! Tests of the parts of a pool's worklist: how many items overtake an item that is in another CPU's part, or behind
-//! items that pass on their slots, and how long this takes. The bounds are the numbers that the documentation promises,
-//! not those of policy.
+//! Tests of the parts of a pool's worklist: how many items overtake an item, and for how long the item waits. The
+//! overtaken item is in the part of another CPU, or it comes behind items that pass their slots on. The bounds are the
+//! numbers that the documentation promises, not those of policy.
 //!
 //! Red under: `heirs-hide-their-part`, `heirs-make-no-row`, `idle-part-bypasses-others`, `long-heirs-come-first`,
 //! `part-is-neglected`, `slot-bypasses-other-parts`, `stretch-outlasts-short-items`.
@@ -27,16 +27,16 @@ fn default_queue(name: &str) -> WorkQueueBuilder {
     WorkQueue::builder(name).attrs(Attrs::new().scope(AffinityScope::System))
 }
 
-/// What happens to an item while the worker of CPU 1 has a long item.
+/// The delay of an item while the worker of CPU 1 has a long item.
 struct Overtaken {
-    /// The number of short items of CPU 0 that begin in the meantime.
+    /// The number of short items of CPU 0 that begin before the delayed item.
     by: u64,
     /// The time until the item begins.
     waits: Duration,
 }
 
 /// Runs short items for a while. Then queues many items of CPU 0 to a queue with `max_active`, where item `n` runs for
-/// `each(n)`. Then queues an item of CPU `of` to another queue, and returns what happens to this item.
+/// `each(n)`. Then queues an item of CPU `of` to another queue, and returns the delay of this item.
 fn overtaken(
     of: usize,
     max_active: usize,
@@ -108,7 +108,7 @@ fn an_item_waits_for_two_checks_and_one_long_item_of_another_cpu() {
 fn items_that_get_slots_overtake_an_item_of_their_cpu_by_a_bounded_number_for_a_bounded_time() {
     for max_active in [2, 8, 16, 64] {
         let Overtaken { by, waits } = overtaken(0, max_active, |_| micros(1));
-        // The items before it, 64 in a row, and one for each item that the pool takes before it.
+        // The sum of the items before it, of 64 items in a row, and of one for each item that the pool takes before it.
         assert!(by <= 64 + 2 * max_active as u64 + 1, "{by} items of {max_active}");
         assert!(waits <= ms(1), "{waits:?}");
     }
@@ -134,9 +134,9 @@ fn long_items_that_get_slots_overtake_no_item() {
     }
 }
 
-/// Both CPUs have short items. Those of CPU 0 pass on a single slot, and take `heirs` each. Those of CPU 1 take
-/// `others` each. Once `lead` items of CPU 0 have begun, queues an item of CPU 0 to another queue. Returns the number
-/// of items of CPU 1 that overtake it.
+/// Both CPUs have short items. The items of CPU 0 are *heirs*: they pass a single slot on from one to the next, and
+/// take `heirs` each. The items of CPU 1 take `others` each. Once `lead` items of CPU 0 have begun, queues an item of
+/// CPU 0 to another queue. Returns the number of items of CPU 1 that overtake this item.
 fn overtaken_by_others(heirs: Duration, others: Duration, lead: u64) -> u64 {
     run(Config { slice: ms(3), ..Config::new(2) }, move || {
         let executor = executor("l3:1 core:2 pu:1", |builder| builder.detection(Detection::Sampling));

@@ -121,8 +121,8 @@ fn each_item_that_has_not_begun_is_reported_as_dropped() {
     });
 }
 
-/// The queue has been moved to another pool and back, so the second pool's marker releases items to the first pool. By
-/// then, the shutdown has dropped all items that the first pool had.
+/// The queue has been moved to another pool and back. So a marker in the other pool releases held items to the first
+/// pool. By then, the shutdown has dropped all items that the first pool had.
 ///
 /// spec: E5.3 (returns what did not finish in time)
 #[test]

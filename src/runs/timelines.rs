@@ -1,9 +1,9 @@
 //! The timelines of the kernel documentation, to the millisecond and in the documented order.
 //!
-//! `w0`, `w1` and `w2` are queued at 0 on one CPU. `w0` burns 5 ms, sleeps 10 ms and burns 5 ms. Each of the
-//! other two burns 5 ms and then sleeps 10 ms. The pool is cold, so even its first worker is made on demand. In the
+//! `w0`, `w1` and `w2` are queued at 0 on one CPU. `w0` burns 5 ms, sleeps 10 ms and burns 5 ms. Each of the other two
+//! burns 5 ms and then sleeps 10 ms. The pool is cold, so even its first worker is made on demand. In the
 //! documentation, a thread that begins to burn or ends an item waits behind all other threads that are ready at that
-//! instant. So the items yield there.
+//! instant. So the items of this test yield at these two points.
 
 use std::sync::Arc;
 use std::time::Duration;

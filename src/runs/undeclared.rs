@@ -101,7 +101,8 @@ fn a_mixed_load_without_guards_stays_near_the_ideal_makespan() {
     }
 }
 
-/// How long pools were covered: in all, while a CPU was free, and after the last sleep of an item.
+/// How long pools were *covered*: in all, while a CPU was free, and after the last sleep of an item. (In a covered
+/// pool, further workers run in place of sleepers.)
 #[derive(Default)]
 struct Covered {
     all: Duration,

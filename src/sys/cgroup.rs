@@ -118,7 +118,7 @@ fn upwards(root: &Path, mounts: &[Mount], version: Version, path: &str) -> Vec<P
     own.ancestors().take_while(|folder| folder.starts_with(&top)).map(Path::to_owned).collect()
 }
 
-/// Returns the rest of `path` below the group `root`, if `path` is visible there.
+/// Returns the part of `path` below the group `root`. Returns `None` if `path` is not visible below `root`.
 fn below<'a>(path: &'a str, root: &str) -> Option<&'a str> {
     let rest = path.strip_prefix(root.trim_end_matches('/'))?;
     // Groups beyond the root of a namespace are not visible.
@@ -327,7 +327,8 @@ mod tests {
             ("/docker/1f/sub", inside, "sub/cpu.max", true),
             ("/docker/1f/sub", inside, "cpu.max", true),
             ("/docker/1f2", inside, "2/cpu.max", false),
-            // If the paths have different roots or lead out of the namespace, the visible group is the process's own.
+            // If the paths have different roots or lead out of the namespace, the visible group counts as the process's
+            // own group.
             ("/", inside, "cpu.max", true),
             ("/../other", V2, "cpu.max", true),
             ("/../other", V2, "other/cpu.max", false),

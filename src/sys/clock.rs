@@ -38,7 +38,8 @@ pub(crate) fn instant(at: Time) -> Option<Instant> {
     origin().instant.checked_add(at.since(Time::default()))
 }
 
-/// Returns the present time as an `Instant`. On a made-up machine, this is the machine's time, counted from the origin.
+/// Returns the present time as an `Instant`. On a made-up machine (a simulation for tests), this is the machine's time,
+/// counted from the origin.
 #[inline]
 #[allow(clippy::disallowed_methods, reason = "this is where time comes from")]
 pub(crate) fn present() -> Instant {

@@ -1,8 +1,8 @@
 //! Locks that each thread takes in the order of their [`Rank`]s.
 //!
-//! A debug build checks the order. If a thread takes a lock against the order, the thread panics, even if no other
-//! thread holds either lock. The message names both locks. In a release build, the locks are plain locks without this
-//! check.
+//! A debug build checks the order. A thread panics if it takes a lock against the order of the locks that it holds. It
+//! panics even if no other thread uses these locks. The message names both locks. In a release build, the locks are
+//! plain locks without this check.
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};

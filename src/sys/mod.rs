@@ -1,11 +1,12 @@
 //! The services of the operating system and the machine, each behind a small contract that this crate defines.
 //!
-//! Only this folder uses `libc`, `hwlocality`, `core_affinity` and the atomics by name, and only this folder makes
-//! threads of the crate. From the rest of the crate, the folder may use only the plain types of `policy`.
+//! Only this folder uses `libc`, `hwlocality`, `core_affinity` and the atomics by name, and only this folder starts the
+//! crate's threads. From the rest of the crate, the folder may use only the plain types of `policy`.
 //!
-//! Linux is the platform. If a service has a Linux and a portable version, its `mod.rs` states the contract of both,
-//! and the portable version does as little as the contract allows. Tests build both versions, and `--cfg cmwq_portable`
-//! selects the portable versions on Linux. The models contain only `sync`, `wait` and `wakers` of this folder.
+//! Linux is the main platform. If a service has a Linux and a portable version, its `mod.rs` states the contract of
+//! both, and the portable version does as little as the contract allows. Tests build both versions, and
+//! `--cfg cmwq_portable` selects the portable versions on Linux. The loom models are built with only three modules of
+//! this folder: `sync`, `wait` and `wakers`.
 
 #[cfg(not(cmwq_loom))]
 pub(crate) mod affinity;

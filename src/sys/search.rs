@@ -1,4 +1,4 @@
-//! Keeps the calling thread awake for a short time in case an event happens.
+//! The search for an event: for a short time, a thread that waits for the event looks for it instead of sleeping.
 
 use std::time::Duration;
 
@@ -8,11 +8,11 @@ use super::{clock, machine, thread};
 /// about 1 µs.
 const LOOKS: u32 = 32;
 
-/// If an offer of the CPU takes longer than this, another thread has used the CPU.
+/// If an offer of the CPU (a yield) takes longer than this, another thread has used the CPU.
 const TAKEN: Duration = Duration::from_micros(5);
 
-/// In a made-up machine, a search lets this time pass between two looks, because each look takes much of the
-/// simulator's time.
+/// On a made-up machine (a simulation for tests), a search lets this time pass between two looks, because each look
+/// costs the simulator much real time.
 const BETWEEN_LOOKS: Duration = Duration::from_nanos(250);
 
 /// The result of a search.
@@ -25,11 +25,11 @@ pub(crate) struct Search {
     pub(crate) took: Duration,
 }
 
-/// Calls `found` again and again until it returns true, but for at most `limit`. In between, offers the CPU to other
-/// threads. Gives up if another thread has used the CPU.
+/// Calls `found` again and again until it returns true, but for at most `limit`. Between the calls, offers the CPU to
+/// other threads. Gives up if another thread has used the CPU.
 ///
-/// In a made-up machine without costs, calls `found` only once, because time stands still there while a thread runs. A
-/// build with `--cfg cmwq_unsearched` does the same, because its instructions are counted.
+/// On a made-up machine without costs, calls `found` only once, because time stands still there while a thread runs. A
+/// build with `--cfg cmwq_unsearched` does the same, because its purpose is to count instructions.
 pub(crate) fn search(limit: Duration, mut found: impl FnMut() -> bool) -> Search {
     if cfg!(cmwq_unsearched) || machine::current().is_some() {
         return search_in_machine(limit, found);
@@ -88,7 +88,7 @@ mod tests {
         assert!(looks <= 40 && search.found == (looks == 40));
     }
 
-    /// A search takes made-up time, unless another thread wants the CPU.
+    /// A search takes simulated time, unless another thread wants the CPU.
     #[test]
     fn a_search_on_a_machine_with_costs_takes_its_time() {
         let micros = Duration::from_micros;

@@ -1,4 +1,4 @@
-//! Functions for Unix sockets that the standard library lacks, for the control socket.
+//! Functions for Unix sockets that the control socket needs and the standard library lacks.
 //!
 //! The functions raise no SIGPIPE, and `exec` closes each of their descriptors. No wait for a socket lasts longer than
 //! its timeout.
@@ -82,13 +82,13 @@ pub(crate) fn is_path_short_enough(path: &Path) -> bool {
     SocketAddrUnix::new(path).is_ok()
 }
 
-/// Returns the user that the process on the other side had when it connected or began to listen.
+/// Returns the user id that the process at the other end had when it connected or began to listen.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub(crate) fn peer(stream: &UnixStream) -> io::Result<u32> {
     Ok(rustix::net::sockopt::socket_peercred(stream)?.uid.as_raw())
 }
 
-/// Returns the user of the process on the other side, on systems with `getpeereid`.
+/// Returns the user id of the process at the other end, on systems with `getpeereid`.
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 pub(crate) fn peer(stream: &UnixStream) -> io::Result<u32> {
     use std::os::fd::AsRawFd;

@@ -1,6 +1,6 @@
 //! The crate's atomics and locks. They come from std and parking_lot, and in the models from loom. In unit tests, and
-//! in unoptimised builds for the crate's other tests, [`yields`](super::yields) wraps them to widen races. Code
-//! outside `sys` imports atomics and locks only from here.
+//! in unoptimised builds for the crate's other tests, [`yields`](super::yields) wraps them, so that races become more
+//! likely. Code outside `sys` imports atomics and locks only from here.
 //!
 //! loom models `SeqCst` fences but not `SeqCst` accesses, so every handshake of the protocol layer is written with
 //! explicit fences.
@@ -16,9 +16,9 @@ mod imp {
     /// access that is not ordered before the drop.
     ///
     /// In addition, this type makes loom's search take the order of loads into account. By itself, loom remembers only
-    /// the last access to an atomic. So if a thread loads and then writes, its own load hides the race between its
-    /// write and an earlier load of another thread, and loom never tries the other order. To prevent this, a
-    /// read-modify-write that changes nothing precedes each load.
+    /// the last access to an atomic. Suppose that a thread loads an atomic and then writes to it. Its own load then
+    /// hides the race between its write and an earlier load of another thread, and loom never tries the other order. To
+    /// prevent this, a read-modify-write that changes nothing precedes each load.
     #[derive(Debug)]
     pub(crate) struct AtomicU64 {
         value: loom::sync::atomic::AtomicU64,

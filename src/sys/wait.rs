@@ -1,10 +1,10 @@
-//! Lets threads wait on an address. The queue of sleepers lies outside the object for which they wait.
+//! Functions by which threads wait on an address. The queue of sleepers lies outside the object for which they wait.
 //!
 //! Contract: `sleep` blocks only if `validate` still returns true after the sleeper was registered. `wake_all` wakes
 //! all threads that were registered before the call. So no wake-up is missed if the waker changes the state that
 //! `validate` reads *before* it calls `wake_all`. The address is only a key and is never read, so the object may
 //! already be freed when `wake_all` is called. A sleeper may also wake up without a reason, because of a wake-up for
-//! another object, or because of a chore. So callers sleep in a loop.
+//! another object, or because of a chore (a task that sleepers perform at intervals). So callers sleep in a loop.
 
 #[cfg(not(cmwq_loom))]
 mod imp {
@@ -82,9 +82,9 @@ mod imp {
         *CHORE.lock()
     }
 
-    /// The addresses on which threads actually sleep. These addresses always belong to this crate. The address of an
-    /// object need not belong to the crate, because the object may be freed before its waker is done, and other code
-    /// may then have a lock at that address.
+    /// The addresses on which threads actually sleep. These addresses always belong to this crate. In contrast, the
+    /// address of an object may pass to other code. The object may be freed before its waker is done, and another user
+    /// of parking_lot may then have a lock at that address.
     static PLACES: [u8; 1024] = [0; 1024];
 
     fn place(key: usize) -> usize {
@@ -114,12 +114,14 @@ mod imp {
         }
     }
 
-    /// Does the same as [`sleep`] on a made-up machine, and also performs the machine's chores about once a second.
+    /// Does the same as [`sleep`] on a made-up machine (a simulation for tests), and also performs the machine's chores
+    /// about once a second.
     #[cold]
     fn sleep_with_chores(key: usize, validate: &mut dyn FnMut() -> bool, until: Until) -> bool {
         let break_at = until.or_after(Duration::from_secs(1));
-        // The sleep may never end. The thread keeps house, so the machine notices a run in which only chores are
-        // performed.
+        // The awaited event may never happen, although the thread wakes up for the chores again and again. So the
+        // thread says that it *keeps house*, which means that it only repeats routine work. The machine notices if no
+        // thread does anything else.
         machine::keeps_house(true);
         let woken = machine::sleep(machine::Key::Address(key), validate, break_at.0).unwrap_or(true);
         let woken = woken || {

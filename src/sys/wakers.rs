@@ -2,16 +2,17 @@
 //! runtime polls, and its waker asks the runtime to poll it again. The wakers lie outside the object for which the
 //! tasks wait. So the object needs no room for wakers, and code that awaits nothing does not pay for them.
 //!
-//! Contract: `watch` keeps the alarm only if `validate` returns true under the lock of the key's bucket. `ring` takes
-//! that lock, too. So no alarm is missed if the ringing thread changes the state that `validate` reads *before* it
-//! calls `ring`:
+//! Contract: `watch` keeps the alarm (a waker and the function that calls it) only if `validate` returns true under the
+//! lock of the key's bucket. `ring` takes that lock, too. So no alarm is missed if the ringing thread changes the state
+//! that `validate` reads *before* it calls `ring`:
 //!
 //! * If `ring` takes the lock first, `validate` sees the changed state, because the lock orders the two.
 //! * If `watch` takes the lock first, `ring` finds the alarm.
 //!
-//! The address is only a key and is never read, so the object may already be freed when `ring` is called. In that case,
-//! `ring` may take the alarm of another object with the same key. That task is then polled without a reason, and calls
-//! `watch` again. An alarm whose effect cannot be undone is kept here only under a key that no late ring can have.
+//! The address is only a key and is never read, so the object may already be freed when `ring` is called. Another
+//! object may then have the same address, and `ring` may take the alarm of a task that waits for this other object. The
+//! task is polled without a reason, and calls `watch` again. If the effect of an alarm cannot be undone, the alarm is
+//! kept here only under a key for which no late `ring` can come.
 
 use std::collections::BTreeMap;
 use std::task::Waker;

@@ -5,8 +5,8 @@
 //! In unit tests, a simulated [`machine`](super::machine) decides at each point which of its threads runs next.
 //!
 //! On real threads, a point does nothing unless the environment has `CMWQ_YIELD_SEED`. Real threads seldom hit a race
-//! between two instructions, because hardly any time passes between the two. With a seed, the thread may yield or
-//! sleep at each point. So sooner or later, the threads interleave in each way that a race needs. They run the same
+//! between two instructions, because hardly any time passes between the two. With a seed, the thread may yield or sleep
+//! at each point. So sooner or later, the threads interleave in each way that a race needs. The threads run the same
 //! code that is shipped.
 //!
 //! Each thread draws its actions from its own pseudo-random sequence, which derives from the seed and the thread's
@@ -36,9 +36,9 @@ const YIELD: u64 = 16;
 const SLEEP: u64 = 1024;
 /// The longest sleep.
 const NAP_MICROS: u64 = 40;
-/// If a yield or sleep takes longer than this, other threads compute on this CPU. Then each yield may last for a time
-/// slice of another thread. So the thread goes on for as long as the yield or sleep took, and neither yields nor
-/// sleeps at its points. In this way, the points take at most half of the thread's time.
+/// If a yield or sleep takes longer than this, other threads compute on this CPU. Each further yield might then last
+/// for a time slice of another thread. So the thread neither yields nor sleeps at its points until it has run for as
+/// long as the last yield or sleep took. In this way, the points take at most half of the thread's time.
 const LOST: Duration = Duration::from_micros(300);
 
 /// The behaviour of a thread at its points.

@@ -9,8 +9,9 @@ use super::setup::{SEED, Setup};
 const RUNS: &str = "CMWQ_TEST_RUNS";
 
 impl Setup {
-    /// Runs the closure with this many seeds, from 0 on, or from the [`seed`](Self::seed) of this setup on. Some seeds
-    /// interrupt threads at random, seldom or often. Others interrupt them only a few times.
+    /// Runs the closure with this many seeds, from 0 on, or from the [`seed`](Self::seed) of this setup on. With some
+    /// seeds, threads interrupt each other at random, seldom or often. With the other seeds, they interrupt each other
+    /// only a few times.
     ///
     /// The environment variable `CMWQ_TEST_RUNS` sets another number of runs, for a long search. `CMWQ_TEST_SEED`
     /// repeats the run of one seed.

@@ -98,7 +98,7 @@ impl Faults {
     ///
     /// # Panics
     ///
-    /// Panics if there is no kind.
+    /// Panics if `kinds` is empty.
     ///
     /// # Examples
     ///
@@ -118,9 +118,9 @@ impl Faults {
         Self { drawn: kinds.to_vec(), ..Self::new() }
     }
 
-    /// Refuses threads for this time, from the `nth` attempt to make a thread on. The attempts of executors and of
-    /// [`blocking::thread::spawn`](crate::blocking::thread::spawn) are numbered. The first thread of an executor is
-    /// its manager. [`Duration::MAX`] means for ever.
+    /// From the `nth` attempt to make a thread on, refuses all threads for this time. The attempts of executors and of
+    /// [`blocking::thread::spawn`](crate::blocking::thread::spawn) are numbered. The first thread of an executor is its
+    /// manager. [`Duration::MAX`] means for ever.
     ///
     /// # Panics
     ///
@@ -180,8 +180,8 @@ impl Faults {
     /// numbered. So an item that is pending already and a submission with a permit are never refused. An item with a
     /// delay is refused only if a cancelled entry of this item is still on a list. Closures of a batch that the queue
     /// admits in one step count as one submission. An issuer that [waits](crate::WhenFull::Wait) for a place is not
-    /// refused, and gets its place. If [callers run](crate::WhenFull::CallerRuns) the queue's items, the issuer runs
-    /// the item or waits for a place.
+    /// refused, and gets its place. On a queue whose [callers run](crate::WhenFull::CallerRuns) items, the issuer runs
+    /// the item itself or waits for a place.
     ///
     /// # Panics
     ///
@@ -233,8 +233,8 @@ impl Faults {
         self
     }
 
-    /// Lets the timers of delayed and periodic items fire late, by this time at most. The seed determines how late each
-    /// timer is. Sleeps and timeouts are not late.
+    /// Makes the timers of delayed and periodic items fire late, by this time at most. The seed determines how late
+    /// each timer is. Sleeps and timeouts are not late.
     ///
     /// # Examples
     ///
@@ -286,10 +286,10 @@ impl Faults {
         self
     }
 
-    /// Lets an item panic at the start of one of its runs. The runs of all items with this text in their description
+    /// Makes an item panic at the start of one of its runs. The runs of all items with this text in their description
     /// are numbered. The [`events`](super::events) have the descriptions, for example
-    /// `item my_crate::send::{{closure}} of queue "mails"`. If no thread learns of this panic, the test run
-    /// does not fail.
+    /// `item my_crate::send::{{closure}} of queue "mails"`. If no thread learns of this panic, the test run does not
+    /// fail.
     ///
     /// # Panics
     ///
@@ -315,10 +315,10 @@ impl Faults {
         self
     }
 
-    /// Shuts all executors of the run down, with this timeout, at the step with this number. A thread of the run does
-    /// that, as a program does on a signal. A step is an operation of this crate, the start or the end of an item, or a
-    /// [`point`](super::point). A plan has one shutdown, so a later call replaces an earlier one. A run that takes
-    /// fewer steps has no shutdown.
+    /// Shuts all executors of the run down, with this timeout, at the step with this number. A thread of the run
+    /// performs the shutdown, as a program might do on a signal. A step is an operation of this crate, the start or the
+    /// end of an item, or a [`point`](super::point). A plan has one shutdown, so a later call replaces an earlier one.
+    /// A run that takes fewer steps has no shutdown.
     ///
     /// This also ends a global executor that was made on first use. In a program, such an executor lives as long as the
     /// process.

@@ -29,9 +29,9 @@
 //!
 //! # Time
 //!
-//! The clock stands still while any thread of the run can go on. When all threads wait, the clock moves on to the first
-//! time for which a thread or a timer waits. So an hour of virtual time takes only as long as the code that runs in
-//! this hour. Code reads the clock through [`clock::now`](crate::clock::now).
+//! The clock stands still as long as any thread of the run does not wait. When all threads wait, the clock moves on to
+//! the first time for which a thread or a timer waits. So an hour of virtual time takes only as long as the code that
+//! runs in this hour. Code reads the clock through [`clock::now`](crate::clock::now).
 //!
 //! | to wait in a test | |
 //! |---|---|
@@ -42,9 +42,9 @@
 //!
 //! # Schedules
 //!
-//! The threads of a run are real threads, but only one of them runs at a time. Without a seed, a thread goes on until
-//! it waits. With a [`seed`], the run may also switch to another thread at each operation of this crate, at the start
-//! and the end of each item, and at each [`point`]. The seed alone determines which thread goes on. So the same seed
+//! The threads of a run are real threads, but only one of them runs at a time. Without a seed, a thread runs until it
+//! waits. With a [`seed`], the run may also switch to another thread at each operation of this crate, at the start and
+//! the end of each item, and at each [`point`]. The seed alone determines which thread runs next. So the same seed
 //! leads to the same order of [`events`], in each process and in each build of the same code. [`explore`] tries many
 //! seeds.
 //!
@@ -80,17 +80,17 @@
 //!
 //! # Failures
 //!
-//! A run fails with a panic if its closure panics, and also in these cases. The message has the seed and the last
+//! A run fails with a panic if its closure panics, and also in the cases below. The message has the seed and the last
 //! events, and names each thread together with its item.
 //!
 //! * All threads wait, and nothing will wake them. The message says which thread waits for which.
 //! * An item does not end: it computes for too long, it takes too many steps while no time passes, or it still waits
 //!   when the rest of the run is over.
 //! * A thread waits outside of the kit for longer than the [`patience`](Setup::patience). For example, it waits for a
-//!   lock of another crate whose holder was interrupted. All sleeps of a run in real time may together take a tenth of
-//!   that time.
+//!   lock of another crate whose holder was interrupted. All real-time sleeps of a run together may take at most a
+//!   tenth of the patience.
 //! * A thread that does not belong to the run uses one of its queues.
-//! * An item panics, and no thread learns of it: neither a `join`, nor a scope, nor a
+//! * An item panics, and the panic reaches neither a `join`, nor a scope, nor a
 //!   [`panic_handler`](crate::ExecutorBuilder::panic_handler).
 //!
 //! A run ends with its closure, as a process ends with `main`. Then the run drops the items that have not begun,
@@ -99,13 +99,13 @@
 //!
 //! # Limits
 //!
-//! * A thread gives way only at operations of this crate, and nothing interrupts it between two such operations. To
-//!   let other threads go on between two accesses to an atomic, put a [`point`] there.
-//! * Waits of other crates and of the standard library stop the run, because no other thread goes on meanwhile. A lock
-//!   of another crate that is held across an operation of this crate can stop the run, too. Use the waits and the
-//!   locks of [`blocking`](mod@crate::blocking). Files, processes and sockets may be used, but take real time. The
-//!   peer of a socket must be another process or a thread outside of the run. A peer inside of the run could not go on
-//!   while another thread of the run waits for it.
+//! * A thread gives way only at operations of this crate, and nothing interrupts it between two such operations. To let
+//!   other threads run between two accesses to an atomic, put a [`point`] between them.
+//! * Waits of other crates and of the standard library stop the run, because no other thread runs during such a wait. A
+//!   lock of another crate that is held across an operation of this crate can stop the run, too. Use the waits and the
+//!   locks of [`blocking`](mod@crate::blocking). Files, processes and sockets may be used, but take real time. The peer
+//!   of a socket must be another process or a thread outside of the run. A peer inside of the run could not run while
+//!   another thread of the run waits for it.
 //! * `Instant::now`, `SystemTime` and timers of other crates do not follow virtual time. Their values, random numbers,
 //!   addresses and the order of a `HashMap` differ from run to run. If code depends on these, the same seed may lead
 //!   to another run.
@@ -114,9 +114,9 @@
 //!   threads cannot wake the threads of the run.
 //! * A queue in a `static` belongs to the run that has made it, and other runs cannot use it. Runs at the same time
 //!   must not share a lock of [`blocking::sync`](mod@crate::blocking::sync) either.
-//! * On other systems than Linux, the kit does not see what a thread waits for. There, the kit reports a wait outside
-//!   of the kit only after ten times the patience, and reports it as an item that does not end. The order of events
-//!   for a seed may differ between operating systems.
+//! * On systems other than Linux, the kit does not see what a thread waits for. There, the kit reports a wait outside
+//!   of the kit only after ten times the patience, and reports it as an item that does not end. The order of events for
+//!   a seed may differ between operating systems.
 //! * A channel of capacity 0 transmits no messages. Its receivers learn only that it is closed. `select!` stops the
 //!   run.
 //! * A parked thread ([`blocking::thread::park`](crate::blocking::thread::park)) also wakes up when no other thread can
@@ -130,9 +130,10 @@
 //!   polls must sleep in between. A test that submits hundreds of thousands of items at one moment must [permit
 //!   more](Setup::max_steps).
 //! * If the clock moves more than a million times while the test's own thread waits, the kit reports a wait without an
-//!   end. So if the run has a periodic item, the kit finds a deadlock only then. If an item has a period of 50 ms, a
-//!   test that advances by a day must [permit more](Setup::max_steps).
-//! * If a debugger stops the process for several seconds of real time, the run may fail, because it has taken no step.
+//!   end. A periodic item keeps the clock moving, so the kit finds a deadlock beside such an item only in this way. If
+//!   an item has a period of 50 ms, a test that advances by a day must [permit more](Setup::max_steps).
+//! * If a debugger stops the process for several seconds of real time, the run may fail, because it takes no step in
+//!   this time.
 
 mod explore;
 mod faults;
@@ -222,7 +223,7 @@ pub fn advance(time: Duration) {
     run_until_idle();
 }
 
-/// Waits until no other thread can go on unless time passes. So all items that can run now have run.
+/// Waits until no other thread can run before time passes. So all items that can run now have run.
 ///
 /// # Panics
 ///
@@ -244,8 +245,7 @@ pub fn run_until_idle() {
     in_a_run(machine::settle());
 }
 
-/// Lets virtual time pass until a condition holds. Checks the condition each time when no thread can go on unless time
-/// passes.
+/// Lets virtual time pass until a condition holds. Checks the condition each time the clock is about to move on.
 ///
 /// # Panics
 ///
@@ -314,8 +314,8 @@ pub fn pending_timers() -> Vec<Duration> {
     times
 }
 
-/// Uses the virtual CPU of the calling thread for this time. Meanwhile other threads run on the other CPUs, and share
-/// this one.
+/// Uses the virtual CPU of the calling thread for this time. During this time, other threads run on the other CPUs, and
+/// take turns with the calling thread on this CPU.
 ///
 /// # Panics
 ///
@@ -339,7 +339,8 @@ pub fn compute(time: Duration) {
     machine::burn(time);
 }
 
-/// Marks a point at which another thread of the run may go on, if the run has a seed. Outside of a run, does nothing.
+/// Marks a point at which another thread of the run may take over, if the run has a seed. Outside of a run, does
+/// nothing.
 ///
 /// Each operation of this crate is such a point by itself. If a crate enables the feature `testing` only for its
 /// tests, it calls this function under `#[cfg(test)]`.

@@ -189,7 +189,7 @@ impl Setup {
         Err(Failure { cause, faults, events, forgotten })
     }
 
-    /// Returns the first seed of runs that explore.
+    /// Returns the seed of the first run of [`explore`](Self::explore).
     pub(super) fn first(&self) -> u64 {
         self.seed.unwrap_or(0)
     }
@@ -219,8 +219,8 @@ impl Setup {
         config.apart = &["/manager", FAULTS];
         let Some(seed) = self.seed else { return config };
         let random = &mut Rng::with_seed(seed.rotate_left(32));
-        // A few interruptions at the right moments often find a wrong order. So do many interruptions at random
-        // moments.
+        // A few interruptions at the right moments often reveal a wrong order, and so do many interruptions at random
+        // moments. So some seeds interrupt threads a few times, and others many times.
         (config.switches, config.order) = match seed % 4 {
             0 => (100, Order::Random),
             1 => (0, Order::Ranks { falls: (0..random.u32(1..=3)).map(|_| magnitude(random, 10)).collect() }),

@@ -10,10 +10,11 @@ use crate::work::Work;
 impl Work {
     /// Cancels a pending submission. Returns whether there was one. Does not wait for a run that has begun.
     ///
-    /// A queued item that is cancelled leaves an empty place in the queue, until a worker reaches that place. If the
-    /// item is queued again before that, on the same queue and to the same pool, it gets its place back. This does not
-    /// apply to ordered and bh queues. While a flush of the queue waits, the item gets back only the place that it took
-    /// last, and only if it took this place after the flush had begun. An armed timer is removed immediately.
+    /// When a queued item is cancelled, it leaves an empty place in the queue, until a worker reaches that place. If
+    /// the item is queued again before then, on the same queue and to the same pool, it gets this place back. In
+    /// ordered and bh queues, it never gets a place back. While a flush of the queue waits, the item gets a place back
+    /// under two conditions: the place is the one that it took last, and it took this place after the flush had begun.
+    /// If the item is armed (waits for its timer), the timer is removed immediately.
     ///
     /// # Examples
     ///
@@ -116,8 +117,8 @@ impl Work {
     /// # Errors
     ///
     /// Returns the same errors as [`cancel_and_wait`](Self::cancel_and_wait), and [`WaitError::TimedOut`] if the run
-    /// has not ended in time. Even then, the pending submission is cancelled. The run goes on, and the item can be
-    /// queued again.
+    /// has not ended in time. Even after a timeout, the pending submission is cancelled. The run continues, and the
+    /// item can be queued again.
     pub fn cancel_and_wait_timeout(&self, timeout: Duration) -> Result<bool, WaitError> {
         let until = Until::after(timeout);
         self.item.cancel_and_wait(until)
@@ -201,15 +202,15 @@ impl Work {
     /// # Errors
     ///
     /// Returns the same errors as [`disable_and_wait`](Self::disable_and_wait), and [`WaitError::TimedOut`] if the run
-    /// has not ended in time. Even then, the item is disabled.
+    /// has not ended in time. Even after a timeout, the item is disabled.
     pub fn disable_and_wait_timeout(&self, timeout: Duration) -> Result<bool, WaitError> {
         let until = Until::after(timeout);
         self.item.disable_and_wait(until)
     }
 
-    /// Undoes one [`disable`](Self::disable). Returns true if no other `disable` is in effect. Then the item can be
-    /// queued again. Submissions that were refused in the meantime are not repeated. To make up for them, queue the
-    /// item once more if this returns true.
+    /// Undoes one [`disable`](Self::disable). Returns true if no other `disable` is in effect. In that case, the item
+    /// can be queued again. Submissions that were refused while the item was disabled are not repeated. To make up for
+    /// them, queue the item once more if this call returns true.
     ///
     /// # Examples
     ///

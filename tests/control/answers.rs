@@ -19,7 +19,7 @@ fn hello_describes_the_process() {
     assert_eq!((hello.prefix.as_str(), hello.crate_version.as_str()), ("served", env!("CARGO_PKG_VERSION")));
 }
 
-/// spec: O5.3: the lines are the ones in the documentation, letter by letter.
+/// spec: O5.3: requests and answers are letter by letter as in the documentation.
 #[test]
 fn lines_are_as_documented() {
     let served = Served::new("core:2 pu:1");
@@ -70,7 +70,7 @@ fn a_dump_is_that_of_the_executor() {
     .map(|queue| queue.build_on(&served.executor).unwrap());
     queues.iter().for_each(|queue| queue.spawn(|| ()).unwrap().join().unwrap());
     let mut client = served.client();
-    // Ages and CPU times change, so both dumps are taken at rest.
+    // Ages and CPU times change, so the test tries again until two dumps of the resting executor are equal.
     eventually("two dumps of an executor at rest are equal", || {
         let (here, there) = (served.executor.dump(), client.dump().unwrap());
         let controlled: Vec<bool> = there.queues.iter().map(|queue| queue.control).collect();
@@ -102,7 +102,7 @@ fn the_watchdog_reports_stalls_while_they_last() {
     });
     let first = first.unwrap();
     begun.recv().unwrap();
-    // A worker that arrives counts as progress, so the test waits for the spare first.
+    // A new worker that arrives counts as progress, so the test first waits until the spare is there.
     eventually("the spare has come", || executor.dump().pools[0].workers == 2);
     let second = queue.spawn(|| ()).unwrap();
     let mut during = before;
@@ -119,7 +119,8 @@ fn the_watchdog_reports_stalls_while_they_last() {
     assert_eq!(client.watchdog().unwrap().stalls, 1);
 }
 
-/// spec: O5.4: names that several queues share, that look like a number, that are very long, or that are a secret.
+/// spec: O5.4: queues are found even if several share a name, and if names look like numbers, are very long, or are
+/// secret.
 #[test]
 fn queues_are_found_by_name_and_number() {
     let served = Served::new("core:2 pu:1");
@@ -149,7 +150,7 @@ fn queues_are_found_by_name_and_number() {
     drop(many);
 }
 
-/// spec: O5.9: a queue that only finishes its items can still be seen and changed.
+/// spec: O5.9: a queue without handles can still be seen and changed until its items have ended.
 #[test]
 fn a_queue_without_handles_is_listed_until_its_work_is_done() {
     let served = Served::new("core:1 pu:1");

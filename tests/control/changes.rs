@@ -52,8 +52,8 @@ fn each_attribute_is_changed_independently() {
     queue.spawn(|| ()).unwrap().join().unwrap();
 }
 
-/// spec: O5.1, A1, A4: an attribute that was not set follows the executor, also after it was set and reset to its
-/// default.
+/// spec: O5.1, A1, A4: an attribute that was not set follows the executor's default. It does so again after it was set
+/// and reset.
 #[test]
 fn defaults_follow_the_executor_and_can_be_restored() {
     let served = Served::new("numa:2 l3:2 core:2 pu:1");

@@ -1,4 +1,4 @@
-//! Hostile or slow peers: the executor and the other connections go on.
+//! Hostile or slow peers: they disturb neither the executor nor other connections.
 
 use std::fs;
 use std::io::{BufRead as _, Read, Write};
@@ -53,7 +53,7 @@ fn a_request_without_end_is_refused() {
     assert!(served.raw().ask(&line).starts_with(r#"{"ok""#), "the longest permitted request is answered");
 }
 
-/// spec: O5.7 (slow clients): the request arrives byte by byte while other clients are served.
+/// spec: O5.7 (slow clients): a request may arrive byte by byte. Meanwhile, other clients are served.
 #[test]
 fn requests_may_come_byte_by_byte_and_many_at_once() {
     let served = Served::new("core:1 pu:1");
@@ -87,7 +87,7 @@ fn a_half_closed_client_gets_all_answers() {
     assert_eq!(all.lines().filter(|line| line.starts_with(r#"{"ok""#)).count(), 2, "{all}");
     assert_eq!(all.lines().count(), 2, "{all}");
 
-    // A client that does not read answers cannot make the server wait.
+    // A client that has closed both directions does not make the server wait.
     let raw = served.raw();
     raw.stream().shutdown(Shutdown::Both).unwrap();
     served.is_well();
@@ -138,7 +138,8 @@ fn a_thousand_abandoned_connections_have_no_effect() {
         });
         for n in 0..1000 {
             let mut stream = UnixStream::connect(&path).unwrap();
-            // Served or not, some clients leave at once, some in the middle of a request, some before the answer.
+            // Some clients leave at once, some in the middle of a request, and some before the answer, whether they
+            // were served or not.
             let said =
                 [&b""[..], b"{\"requ", b"{\"request\":\"hello\"}\n", b"{\"request\":\"dump\"}\nx"][n % 4];
             let _broken_pipe = stream.write_all(said);
@@ -170,17 +171,17 @@ fn one_connection_too_many_is_refused_with_a_reason() {
     held.iter_mut().for_each(|client| drop(client.hello().unwrap()));
 }
 
-/// spec: O5: a server cannot fill a client's memory either.
+/// spec: O5: a client gives up when an answer does not end, so a server cannot fill the client's memory.
 #[test]
 fn a_client_gives_up_on_an_endless_answer() {
     let folder = super::Folder::new();
     let listener = UnixListener::bind(folder.join("socket")).unwrap();
     let server = std::thread::spawn(move || {
         let (mut stream, _) = listener.accept().unwrap();
-        // The server waits for the request, because an answer before it would make the client leave.
+        // This server waits for the request, because the client would leave if an answer came before it.
         stream.read_exact(&mut [0]).unwrap();
         let mut sent = 0_usize;
-        // The server sends until the client closes the connection.
+        // This server sends until the client closes the connection.
         while let Ok(bytes) = stream.write(&[b'x'; 1 << 16]) {
             sent += bytes;
         }
@@ -192,8 +193,8 @@ fn a_client_gives_up_on_an_endless_answer() {
     assert!(server.join().unwrap() < 1 << 25);
 }
 
-/// spec: O5.7 (clients are told): a server that does not answer or ends before it answers, a request that is too long,
-/// and an error of the system.
+/// spec: O5.7 (clients are told): a client gets an error if the server does not answer or ends before it answers, if a
+/// request is too long, or if the system reports an error.
 #[test]
 fn a_client_is_told_how_its_request_failed() {
     let folder = super::Folder::new();
@@ -218,7 +219,7 @@ fn a_client_is_told_how_its_request_failed() {
     assert_eq!(error.to_string(), "the connection failed: no buffers");
 }
 
-/// Returns how often this thread has gone to sleep.
+/// Returns how often the thread of this name has gone to sleep.
 #[cfg(target_os = "linux")]
 fn sleeps(thread: &str) -> Option<String> {
     let tasks = fs::read_dir("/proc/self/task").unwrap().map(|task| task.unwrap().path());
@@ -252,8 +253,8 @@ fn cpu_time() -> Duration {
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
-/// spec: O5.7 (no descriptors left): without descriptors the server neither spins nor ends, and accepts again when
-/// there are some.
+/// spec: O5.7 (no descriptors left): without free descriptors, the server neither spins nor ends. It accepts
+/// connections again when there are some.
 #[cfg(target_os = "linux")]
 #[test]
 fn without_descriptors_the_server_waits() {
@@ -285,13 +286,13 @@ fn without_descriptors_the_server_waits() {
     assert_eq!(&answer, b"{\"ok\":");
     served.is_well();
 
-    // The server cannot even make the descriptors it needs for waiting, and still ends.
+    // Now the server cannot even make the descriptors that it needs for waiting, but it still ends.
     let mut raw = served.raw();
     raw.ask(HELLO);
     let Served { server, executor, folder } = served;
     setrlimit(Resource::Nofile, Rlimit { current: Some(1), maximum }).unwrap();
-    // The server answers or ends: the connection may end before the request is sent, or be reset before the answer is
-    // read.
+    // The connection may end before the request is sent, or be reset before the answer is read, so both results are
+    // ignored.
     let _sent_or_error = raw.stream().write_all(format!("{HELLO}\n").as_bytes());
     let _answer_or_error = raw.0.read_line(&mut String::new());
     let (ended, ends) = std::sync::mpsc::channel();

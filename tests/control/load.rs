@@ -30,7 +30,7 @@ fn issue(queue: &WorkQueue, books: &Arc<Books>, n: usize) {
     }
 }
 
-/// spec: O5.8, A4: attribute changes through the socket under load lose nothing, and order stays.
+/// spec: O5.8, A4: attribute changes through the socket lose no item under load, and an ordered queue keeps its order.
 #[test]
 fn nothing_is_lost_while_attributes_change_through_the_socket() {
     let served = Served::new("numa:2 l3:2 core:2 pu:1");
@@ -97,7 +97,8 @@ fn nothing_is_lost_while_attributes_change_through_the_socket() {
     assert_eq!(runs.load(Ordering::SeqCst), before + 1);
 }
 
-/// Makes one change, and checks the result, which holds whatever other threads change.
+/// Makes one change, and checks whether it succeeds or fails as expected, which does not depend on changes by other
+/// threads.
 fn change(client: &mut cmwq::control::Client, n: usize) {
     let queue = ["n", "u", "o"][n % 3];
     match n % 5 {

@@ -1,7 +1,6 @@
 //! The control socket: requests and answers, the place of the socket, the users that are served, and peers that
-//! misbehave.
-//! This is a test program of its own, because environment, descriptors and children belong to the process. Tests that
-//! need another process start this program again, with an environment variable that says so.
+//! misbehave. This is a test program of its own, because all tests of a process share its environment, descriptors and
+//! children. Tests that need another process start this program again, with an environment variable.
 #![cfg(all(unix, feature = "control"))]
 #![allow(
     clippy::disallowed_methods,
@@ -30,10 +29,10 @@ use cmwq::control::{Client, ClientError, ErrorKind, RequestError, Server};
 use cmwq::{Executor, TopologySource};
 use testkit::{SOON, assert_passed, eventually};
 
-/// The environment variable that tells this program, started again, which part to play.
+/// The environment variable that tells a process which part it plays, if a test has started it.
 const CHILD: &str = "CMWQ_TEST_CONTROL";
 
-/// A temporary directory, removed when it is dropped.
+/// A temporary directory. Dropping this value removes it.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -66,7 +65,7 @@ struct Served {
 }
 
 impl Served {
-    /// The executor has a made-up machine of this shape.
+    /// Serves an executor on a made-up machine of this shape.
     fn new(shape: &str) -> Self {
         let topology = TopologySource::Synthetic(shape.to_owned());
         let builder = Executor::builder().topology(topology).thread_name_prefix("served");
@@ -94,7 +93,7 @@ impl Served {
     }
 }
 
-/// A connection that sends any bytes.
+/// A connection that can send any bytes.
 struct Raw(BufReader<UnixStream>);
 
 impl Raw {
@@ -149,15 +148,15 @@ fn error_in(line: &str) -> RequestError {
     serde_json::from_value(answer["error"].take()).unwrap_or_else(|error| panic!("{line}: {error}"))
 }
 
-/// A command that starts this program again, to run only the test of this name, with `value` in the environment
-/// variable.
+/// Returns a command that starts this program again. The new process runs only the test of this name, with `value` in
+/// the environment variable.
 fn child(test: &str, value: impl AsRef<std::ffi::OsStr>) -> Command {
     let mut child = testkit::again(test);
     child.env(CHILD, value);
     child
 }
 
-/// Returns the part that this program is to play, if it was started again.
+/// Returns the part that this process plays, if a test has started it.
 fn told() -> Option<String> {
     std::env::var(CHILD).ok()
 }

@@ -54,7 +54,7 @@ fn the_default_place_is_private_and_found_by_number() {
     assert!(matches!(Client::to_process(pid), Err(ClientError::NoProcess { .. })));
 }
 
-/// spec: O5.5: a directory that other users could use is refused and not changed.
+/// spec: O5.5: a directory to which other users have access is refused, and not changed.
 #[test]
 fn a_directory_that_is_not_private_is_refused() {
     if told().is_none() {
@@ -138,14 +138,14 @@ fn only_sockets_of_killed_processes_are_removed() {
     assert_eq!(left.iter().map(|process| process.pid).collect::<Vec<_>>(), [lives.0.id()]);
     assert!(!stale.exists() && lives.socket(&folder).exists());
 
-    // No thread listens on this socket either, but its process exists and may be about to listen.
+    // No thread listens on this socket. But the process of its number exists, and may be about to listen.
     let parent = folder.join("cmwq").join("1");
     drop(UnixListener::bind(&parent).unwrap());
     processes().unwrap();
     assert!(parent.exists());
 }
 
-/// spec: O5: files of other users in the places where sockets are searched do not hide one's own sockets, and are not
+/// spec: O5: files of other users in the directories of sockets do not hide the caller's own sockets, and are not
 /// removed.
 #[test]
 fn a_directory_of_another_user_is_skipped() {
@@ -198,13 +198,13 @@ fn a_socket_in_use_is_left_alone_and_a_stale_one_replaced() {
 
     let stale = served.folder.join("stale");
     drop(UnixListener::bind(&stale).unwrap());
-    // A process that another test has just forked may have the listener for a moment.
+    // A process that another test has just forked may hold the listener open for a moment.
     assert!(holds_within(SOON, || UnixStream::connect(&stale).is_err()));
     let server = Server::start_at(&served.executor, &stale).unwrap();
     Client::connect(&stale).unwrap().hello().unwrap();
     assert_eq!(mode(&stale), 0o600);
 
-    // Another program has put its socket there, and the server must not remove that.
+    // Another program has put its socket in the same place. The server must not remove this socket.
     fs::remove_file(&stale).unwrap();
     let others = UnixListener::bind(&stale).unwrap();
     drop(server);
@@ -219,7 +219,7 @@ fn a_socket_in_use_is_left_alone_and_a_stale_one_replaced() {
     assert!(matches!(Server::start_at(&served.executor, nowhere), Err(ServeError::Io { .. })));
 }
 
-/// spec: O5.9, X2: in a forked process, dropping the server removes nothing.
+/// spec: O5.9, X2: in a forked process, dropping the server does not remove the socket.
 #[cfg(target_os = "linux")]
 #[allow(unsafe_code, reason = "fork is libc's")]
 #[test]
@@ -236,7 +236,7 @@ fn a_forked_process_has_no_server() {
         unsafe { libc::_exit(i32::from(!refused || !path.exists())) }
     }
     let mut status = 0;
-    // SAFETY: the pointer is to a number that outlives the call.
+    // SAFETY: the pointer leads to a number that outlives the call.
     assert_eq!(unsafe { libc::waitpid(id, &mut status, 0) }, id);
     assert_eq!(status, 0);
     assert!(path.exists() && !other.exists());
@@ -245,7 +245,7 @@ fn a_forked_process_has_no_server() {
     assert!(!path.exists());
 }
 
-/// spec: O5.9: other programs inherit none of the server's descriptors.
+/// spec: O5.9: a program that the process starts inherits none of the server's descriptors.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_program_that_is_started_inherits_nothing() {
@@ -257,7 +257,7 @@ fn a_program_that_is_started_inherits_nothing() {
     assert!(listing.contains("-> ") && !listing.contains("socket:"), "{listing}");
 }
 
-/// spec: O5.9: an item of the executor may start and drop a server. It blocks under a guard meanwhile.
+/// spec: O5.9: an item of the executor may start and drop a server. During both calls, it is blocked under a guard.
 #[test]
 fn a_server_may_be_started_and_dropped_by_an_item() {
     let executor = Executor::builder().build().unwrap();

@@ -16,7 +16,7 @@ use super::{Raw, Served, assert_passed, child, eventually, refused_as, told};
 /// Users that own nothing and run no other process.
 const STRANGERS: [u32; 2] = [3_141_592, 2_718_281];
 
-/// Returns whether this test can run this program as another user. If not, the test is reported as skipped.
+/// Returns whether this test can start its program as another user. If not, reports the test as skipped.
 fn can_be_another() -> bool {
     if !rustix::process::geteuid().is_root() {
         skip("user", "only root can be another user");
@@ -30,7 +30,7 @@ fn can_be_another() -> bool {
     starts
 }
 
-/// Lets every user reach a socket, against all advice.
+/// Gives every user access to a socket, contrary to all advice.
 fn open_to_all(path: &Path) {
     fs::set_permissions(path.parent().unwrap(), fs::Permissions::from_mode(0o755)).unwrap();
     fs::set_permissions(path, fs::Permissions::from_mode(0o666)).unwrap();
@@ -65,7 +65,8 @@ fn another_user_is_refused_even_with_access_to_the_socket() {
     served.is_well();
 }
 
-/// spec: O5.6: root is served by every user's process. Other users do not trust a socket that is not theirs.
+/// spec: O5.6: the processes of all users serve root. Clients of other users do not trust a socket that is not their
+/// own.
 #[test]
 fn root_is_served_and_sockets_of_other_users_are_not_trusted() {
     const TEST: &str = "users::root_is_served_and_sockets_of_other_users_are_not_trusted";

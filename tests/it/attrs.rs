@@ -17,7 +17,7 @@ use crate::support::{
     no_thread_of, on_each_executor, one_cpu, own_nice, own_status, pool, stress, time_limit, unseen,
 };
 
-/// Attributes made from a number. Neighbouring numbers give different attributes.
+/// Makes attributes from a number. Two successive numbers give different attributes.
 fn some_attrs(n: usize) -> Attrs {
     let scope = SCOPES[n % 6];
     Attrs::new().scope(scope).nice([0, 3, 5, 7][n % 4]).strict(n % 3 == 0)
@@ -36,7 +36,7 @@ fn join_all<T>(handles: Vec<JoinHandle<T>>) -> Vec<T> {
     handles.into_iter().map(|handle| handle.join().unwrap()).collect()
 }
 
-/// An item that adds its number to the list when it begins.
+/// Returns an item that adds the number `n` to the list when it begins.
 fn noting(order: &Arc<Mutex<Vec<usize>>>, n: usize) -> impl FnOnce() + Send + 'static {
     let order = Arc::clone(order);
     move || order.lock().unwrap().push(n)
@@ -108,20 +108,20 @@ fn a_change_applies_to_items_queued_after_it() {
                 (nice, cpus, AffinityScope::System, true)
             );
             let item = || (own_nice(), own_status("Cpus_allowed_list"));
-            // Other systems than Linux keep the nice level and the CPUs of the process.
+            // On systems other than Linux, workers keep the nice level and the CPUs of the process.
             let expected = if portable { usual.clone() } else { (nice, cpus.to_string()) };
             assert_eq!(queue.spawn(item).unwrap().join().unwrap(), expected);
         }
     }
 }
 
-/// spec: A4.6 (new items do not overtake the backlog of the same CPU): whether one change is made or several in a row.
+/// spec: A4.6 (new items do not overtake the backlog of the same CPU): after one change, and after several.
 #[test]
 fn new_items_do_not_overtake_the_backlog_of_their_cpu() {
     let _limit = time_limit();
     for changes in [1, 2, 5] {
         for max_active in [1, 3, 256] {
-            // The levels below are counted from this one, whatever the level of the process is.
+            // The executor's nice level is 0 even if the process has another level. So the levels below differ from it.
             let executor = unseen(builder("core:1 pu:1").0).nice(0).build().unwrap();
             let queue = WorkQueue::builder("q").max_active(max_active).build_on(&executor).unwrap();
             let (door, order) = (Door::default(), Arc::new(Mutex::new(Vec::new())));
@@ -143,7 +143,7 @@ fn new_items_do_not_overtake_the_backlog_of_their_cpu() {
                     }),
                 );
             }
-            // Items that such a pool could start by mistake would come before these.
+            // Items that a later pool of the queue started by mistake would run before this item.
             for nice in [1, 2] {
                 let other = WorkQueue::builder("other").build_on(&executor).unwrap();
                 other.apply_attrs(Attrs::new().nice(nice)).unwrap();
@@ -189,7 +189,7 @@ fn running_items_do_not_delay_items_queued_after_a_change() {
     assert_eq!((old_nice, new_nice), (nice - 3, if executor.dump().portable { nice - 3 } else { nice }));
 }
 
-/// spec: A4.4, Q4.2 (order, also across attribute changes): the items of each issuer run in its order, one at a time.
+/// spec: A4.4, Q4.2 (order, also across attribute changes): each issuer's items run in order, one at a time.
 #[test]
 fn an_ordered_queue_keeps_its_order_while_attributes_change() {
     on_each_executor(|executor| {
@@ -239,7 +239,7 @@ fn max_active_holds_while_attributes_change() {
     for (builder, most) in [
         (WorkQueue::unbound("q").max_active_total(3), 3),
         (WorkQueue::builder("q").max_active_total(2), 2),
-        // The limit holds for each of the four CPUs.
+        // The limit of one item holds for each of the four CPUs, so four items may be active.
         (WorkQueue::unbound("q").max_active(1), 4),
     ] {
         let queue = builder.build_on(&executor).unwrap();
@@ -261,7 +261,7 @@ fn max_active_holds_while_attributes_change() {
     }
 }
 
-/// The counts of the stress test below, over all threads.
+/// The counts that all threads of the stress test below share.
 #[derive(Default)]
 struct Books {
     accepted: AtomicUsize,
@@ -269,7 +269,7 @@ struct Books {
     cancelled: AtomicUsize,
 }
 
-/// spec: A4.3: no item is lost, run twice or stuck under load, whatever else happens meanwhile.
+/// spec: A4.3: no item is lost, run twice or stuck under load, even if threads also flush, freeze and cancel.
 #[test]
 fn nothing_is_lost_while_attributes_change_under_load() {
     on_each_executor(|executor| {
@@ -329,7 +329,7 @@ fn nothing_is_lost_while_attributes_change_under_load() {
     });
 }
 
-/// One step of an issuer in the test above.
+/// Takes one random step of an issuer in the test above.
 fn issue(queue: &WorkQueue, books: &Arc<Books>, work: &Work, random: &mut Rng) {
     let item = || {
         let books = Arc::clone(books);
@@ -346,7 +346,7 @@ fn issue(queue: &WorkQueue, books: &Arc<Books>, work: &Work, random: &mut Rng) {
             let _newly = queue.item(work).after(Duration::from_micros(random.u64(..500))).enqueue().unwrap();
         }
         3 => {
-            // While the queue is frozen, the flush would not end.
+            // A flush without a timeout would not end while the queue is frozen.
             let _ended = queue.flush_timeout(Duration::from_millis(1));
         }
         4 => {
@@ -371,7 +371,7 @@ fn issue(queue: &WorkQueue, books: &Arc<Books>, work: &Work, random: &mut Rng) {
     eventually("the queue is not too long", || queue.len() <= 2000);
 }
 
-/// spec: A4.1: a pool that is no longer used is closed; a pool that is used again is not made again.
+/// spec: A4.1: a pool that no queue uses any more is closed. If a queue uses a pool again, no second one is made.
 #[test]
 fn unused_pools_are_closed() {
     let _limit = time_limit();
@@ -399,8 +399,8 @@ fn unused_pools_are_closed() {
     eventually("all threads end", || no_thread_of(&prefix));
 }
 
-/// spec: A4.7 (`set_unbound_cpus`): the mask narrows the CPUs that queues asked for. A queue whose CPUs are all outside
-/// of the mask gets the mask.
+/// spec: A4.7 (`set_unbound_cpus`): a queue uses the CPUs that it asked for and that are in the mask. If all of its
+/// CPUs are outside of the mask, it uses the CPUs of the mask.
 #[test]
 fn an_executor_narrows_the_cpus_of_its_unbound_queues() {
     let _limit = time_limit();
@@ -494,7 +494,7 @@ fn high_priority_is_kept_where_attributes_name_no_level() {
     assert_eq!(nice(), -7);
 }
 
-/// spec: A4.3, F6: a rescuer runs the backlog from before a change, and then the items that wait for that backlog.
+/// spec: A4.3, F6: a rescuer runs the items from before a change, and then the later items that wait for them.
 #[test]
 fn a_rescuer_runs_the_backlog_of_an_attribute_change() {
     let _limit = time_limit();

@@ -40,7 +40,7 @@ impl Runtime {
         Arc::new(Task { future, runtime: Arc::clone(self) }).wake();
     }
 
-    /// Polls tasks until `done`. Panics if no task is woken for a long time.
+    /// Polls tasks until `done` returns true. Panics if no task is woken for a long time.
     fn run(&self, done: impl Fn() -> bool) {
         while !done() {
             let woken = self.woken.lock().unwrap();
@@ -100,7 +100,7 @@ fn a_runtime_with_one_thread_awaits_many_items() {
     });
 }
 
-/// spec: I1.1: the latest waker counts, and a handle that was polled can be joined.
+/// spec: I1.1: only the latest waker is called, and a handle that was polled can be joined.
 #[test]
 fn only_the_latest_waker_is_called_and_a_polled_handle_is_joined() {
     let executor = cpus(2);
@@ -181,7 +181,7 @@ fn queues_are_flushed_drained_and_destroyed_by_tasks() {
                 let (both, later_door) = (Arc::clone(&both), later_door.clone());
                 async move {
                     flushed.await.unwrap();
-                    // The flush does not wait for the later item, which waits for this door.
+                    // The later item waits for this door. The flush has ended without waiting for that item.
                     later_door.open();
                     idle.await.unwrap();
                     both.fetch_add(1, Ordering::Relaxed);
@@ -216,8 +216,8 @@ fn queues_are_flushed_drained_and_destroyed_by_tasks() {
     });
 }
 
-/// spec: I1.3, I3.4: the items that have not begun are cancelled and the running ones asked to stop when the call
-/// returns, whether its future is awaited or not.
+/// spec: I1.3, I3.4: when the call returns, the items that have not begun are cancelled, and the running items are
+/// asked to stop. This holds whether the returned future is awaited or not.
 #[test]
 fn a_queue_is_ended_now_by_a_task() {
     for is_awaited in [false, true] {
@@ -246,7 +246,7 @@ fn a_queue_is_ended_now_by_a_task() {
     }
 }
 
-/// spec: I1.3: dropped waits leave no waker, and a flush of a reusable item is awaited.
+/// spec: I1.3: a wait that is dropped leaves no waker behind, and a task can await the flush of a reusable item.
 #[test]
 fn items_are_flushed_by_tasks_and_dropped_waits_leave_no_waker() {
     let executor = cpus(2);
@@ -347,7 +347,8 @@ fn a_blocked_item_lets_others_run_and_is_told_of_a_deadlock() {
     assert_eq!(destroyed, Err(WaitError::WouldDeadlock));
 }
 
-/// spec: I1.6: an item that polls and ends is refused nothing, because it does not block.
+/// spec: I1.6: an item may poll a future that only a later item completes. No error results, because the item does not
+/// block.
 #[test]
 fn an_item_may_poll_what_comes_after_it() {
     let executor = one_cpu();
@@ -388,7 +389,7 @@ fn a_foreign_waker_ends_block_on() {
     waker.join().unwrap();
 }
 
-/// spec: I1.1: a result is given out once.
+/// spec: I1.1: a handle gives its result out only once.
 #[test]
 #[should_panic(expected = "has given out the result")]
 fn a_handle_that_is_polled_after_its_end_panics() {

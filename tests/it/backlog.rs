@@ -12,7 +12,7 @@ fn bounded(items: usize) -> Executor {
     builder("core:2 pu:1").0.max_pending(items).build().unwrap()
 }
 
-/// An ordered queue whose item holds the only slot, so all later items of the queue are pending.
+/// Makes an ordered queue whose first item holds the only slot until its door opens. So all later items are pending.
 fn held_queue(name: &str, executor: &Executor) -> (WorkQueue, JoinHandle<()>, Door) {
     let queue = WorkQueue::ordered(name).build_on(executor).unwrap();
     let (item, door) = held(&queue);
@@ -46,7 +46,7 @@ fn queues_with_backlogs_share_the_room_and_leave_some() {
     assert!(fill(&last) > 0, "a queue without a backlog finds room");
     let (now, most) = pending(&executor);
     assert!(now <= most, "{now:?}");
-    // A batch is cut where the room ends.
+    // The queue accepts the items of a batch for which there is room, and refuses the others.
     let refused = last.items((0..10).map(|_| || ())).spawn_detached().unwrap_err();
     assert_eq!(refused.error, QueueError::Full);
     [one_door, two_door, last_door].iter().for_each(Door::open);
@@ -55,7 +55,7 @@ fn queues_with_backlogs_share_the_room_and_leave_some() {
     assert_eq!(pending(&executor).0, Some(0));
 }
 
-/// spec: B4.1: queues without pending items may exceed the bound by one each.
+/// spec: B4.1: each queue without pending items may take one item, even if this exceeds the bound.
 #[test]
 fn each_queue_may_have_one_pending_item() {
     let executor = bounded(1);
@@ -72,7 +72,8 @@ fn each_queue_may_have_one_pending_item() {
     assert_eq!(pending(&executor), (Some(0), Some(1)));
 }
 
-/// spec: B4.3, B1.4: an issuer that gives up leaves nothing that keeps later submissions out.
+/// spec: B4.3, B1.4: an issuer that waits for room and gives up leaves nothing behind that would refuse later
+/// submissions.
 #[test]
 fn an_issuer_that_gives_up_closes_no_queue() {
     let executor = bounded(18);
@@ -92,7 +93,24 @@ fn an_issuer_that_gives_up_closes_no_queue() {
     assert_eq!(pending(&executor).0, Some(0));
 }
 
-/// spec: B4.1, E5.1: under load from several threads, in every way to submit, the count is right in the end.
+/// spec: B4.3, B1.4: if a task's reservation finds room, but its future is dropped before the first poll, the place is
+/// free again.
+#[test]
+fn a_reservation_that_no_task_polls_gives_its_place_back() {
+    let executor = bounded(18);
+    let queue = WorkQueue::builder("q").max_pending(1).build_on(&executor).unwrap();
+    for _ in 0..3 {
+        drop(Box::pin(queue.reserve_async()));
+        assert_eq!(pending(&executor).0, Some(0));
+    }
+    let permit = cmwq::blocking::block_on(queue.reserve_async()).unwrap();
+    assert_eq!(queue.try_reserve().unwrap_err(), QueueError::Full);
+    drop(permit);
+    drop(queue.try_reserve().unwrap());
+}
+
+/// spec: B4.1, E5.1: several threads submit items in every way. When all items have ended, the count of pending items
+/// is right.
 #[test]
 fn the_count_is_right_after_submissions_of_all_kinds() {
     let executor = builder("core:4 pu:1").0.max_pending(20).build().unwrap();

@@ -12,7 +12,7 @@ use cmwq::{
 
 use crate::support::{SOON, builder, cpus, eventually, no_thread_of};
 
-/// Builds an executor with this change, which must fail, and checks that no thread stays behind.
+/// Builds an executor with settings that `change` spoils. Checks that the build fails and that no thread stays behind.
 fn refused(change: impl FnOnce(ExecutorBuilder) -> ExecutorBuilder) -> BuildExecutorError {
     let (builder, prefix) = builder("l3:1 core:2 pu:1");
     let error = change(builder).build().unwrap_err();
@@ -115,7 +115,7 @@ fn thresholds_are_long_enough_to_be_seen() {
     }
 }
 
-/// spec: E2.9: with a patience of nearly zero, the manager would check without a pause.
+/// spec: E2.9: with a patience of nearly zero, the manager would check progress without a pause between two checks.
 #[test]
 fn a_progress_check_without_patience_is_an_error() {
     let least = Duration::from_millis(1);
@@ -127,7 +127,7 @@ fn a_progress_check_without_patience_is_an_error() {
     drop(builder("core:1 pu:1").0.progress_check(least).build().unwrap());
 }
 
-/// spec: E2.9: the manager's thread cannot be made.
+/// spec: E2.9: building the executor fails if the manager's thread cannot be made.
 #[test]
 fn an_executor_whose_manager_cannot_be_made_is_an_error() {
     let asked = Arc::new(AtomicUsize::new(0));
@@ -226,7 +226,7 @@ fn contradicting_flags_are_errors_that_say_why() {
     }
 }
 
-/// spec: Q3.1: zero is no limit, and the error says which limits there are.
+/// spec: Q3.1: a limit of zero is an error, and the error says which limits are valid.
 #[test]
 fn a_limit_of_zero_is_an_error() {
     for (setter, limit, queue) in [
@@ -288,8 +288,8 @@ fn a_configuration_with_a_mistake_is_an_error_that_names_it() {
     assert!(matches!(flags, BuildQueueError::Contradiction { this: "max_active", .. }), "{flags:?}");
 }
 
-/// spec: W5.1, W5.3, I3.5, F6.1, F6.2, C8.1: the longest times are accepted, and never end. The shortest ones end at
-/// once.
+/// spec: W5.1, W5.3, I3.5, F6.1, F6.2, C8.1: the longest times are accepted, and never elapse. The shortest times
+/// elapse at once.
 #[test]
 fn extreme_times_are_accepted() {
     for idle in [Duration::ZERO, Duration::MAX] {

@@ -13,7 +13,7 @@ use crate::support::{
     one_cpu_unseen, pool, stress, time_limit, unseen,
 };
 
-/// An item that counts its runs, and its drops whether it ran or not.
+/// Returns an item that counts its runs. It also counts that its closure is dropped, whether the item ran or not.
 fn counted_item(runs: &Arc<AtomicUsize>, drops: &Arc<AtomicUsize>) -> impl FnOnce() + Send + use<> {
     let (runs, counted) = (Arc::clone(runs), Counted(Arc::clone(drops)));
     move || {
@@ -22,8 +22,8 @@ fn counted_item(runs: &Arc<AtomicUsize>, drops: &Arc<AtomicUsize>) -> impl FnOnc
     }
 }
 
-/// spec: W8.1 (closures): the handles are in the order of the closures. The sizes include zero, and more items than
-/// one step admits (256).
+/// spec: W8.1 (closures): the handles are in the order of the closures. One batch is empty, and one has more items than
+/// the 256 that one step admits.
 #[test]
 fn a_batch_of_closures_gives_a_handle_for_each() {
     on_each_executor(|executor| {
@@ -38,8 +38,8 @@ fn a_batch_of_closures_gives_a_handle_for_each() {
     });
 }
 
-/// spec: W8.1, Q4: the items of a batch run in its order, after items queued before the batch and before items queued
-/// after it.
+/// spec: W8.1, Q4: the items of a batch run in the batch's order. They run after the items that were queued before the
+/// batch, and before those that were queued after it.
 #[test]
 fn a_batch_keeps_its_place_in_an_ordered_queue() {
     on_each_executor(|executor| {
@@ -86,8 +86,8 @@ fn a_batch_of_reusable_items_coalesces() {
     assert_eq!(runs.load(Ordering::SeqCst), 301);
 }
 
-/// spec: W8.2, Q3 (max_pending): the items that were accepted before the refusal stay queued, and the rest comes back
-/// untouched.
+/// spec: W8.2, Q3 (max_pending): the items that were accepted before the refusal stay queued, and the issuer gets the
+/// other closures back.
 #[test]
 fn a_batch_is_cut_where_the_queue_is_full() {
     let _limit = time_limit();
@@ -124,7 +124,7 @@ fn a_batch_is_cut_where_the_queue_is_full() {
     assert_eq!(again, [5, 6, 7]);
 }
 
-/// spec: W8.2: a batch of reusable items is cut at the first item that does not fit. The error says where to go on.
+/// spec: W8.2: a batch of reusable items is cut at the first item that does not fit. The error names that item.
 #[test]
 fn a_batch_of_reusable_items_is_cut_at_the_first_that_does_not_fit() {
     let _limit = time_limit();
@@ -205,7 +205,7 @@ fn one_wake_up_leads_to_every_worker() {
     }
 }
 
-/// spec: W8.5: several threads queue batches to pools that fall asleep in between.
+/// spec: W8.5: several threads queue batches to pools whose workers fall asleep between two batches.
 #[test]
 fn no_item_of_a_batch_is_left_behind() {
     on_each_executor(|executor| {
@@ -233,8 +233,8 @@ fn no_item_of_a_batch_is_left_behind() {
     });
 }
 
-/// spec: W8.3: on every kind of queue all items run, in order where the kind keeps order. A
-/// result that is not `Send` is dropped by the worker.
+/// spec: W8.3: all items run on every kind of queue. They run in order on the kinds that keep an order. The worker
+/// drops the results, which need not be `Send`.
 #[test]
 fn a_batch_without_handles_runs() {
     on_each_executor(|executor| {
@@ -263,7 +263,7 @@ fn a_batch_without_handles_runs() {
     });
 }
 
-/// spec: W8.3, Q3 (max_pending): the items that do not fit come back untouched, and so does the rest of the iterator.
+/// spec: W8.3, Q3 (max_pending): the issuer gets back the items that do not fit, and the rest of the iterator.
 #[test]
 fn a_batch_without_handles_is_cut() {
     let _limit = time_limit();
@@ -308,8 +308,8 @@ fn a_batch_without_handles_is_cut() {
     assert!(none.is_ok());
 }
 
-/// spec: W8.3: if the iterator panics, only whole blocks of items were queued, and no closure is lost. The iterator may
-/// use the queue.
+/// spec: W8.3: if the iterator panics, only whole blocks of 256 items are queued, and each other closure is dropped.
+/// The iterator may use the queue.
 #[test]
 fn the_iterator_of_a_batch_without_handles_is_user_code() {
     on_each_executor(|executor| {
@@ -376,8 +376,8 @@ fn a_batch_of_a_draining_queue_comes_from_its_own_items() {
     });
 }
 
-/// spec: W8.4, Q3 (max_active), F8: batches and single items come together while the limit changes. Never more items
-/// are active than allowed, no item is lost, and the last item runs.
+/// spec: W8.4, Q3 (max_active), F8: threads queue batches and single items while the limit changes. No more items are
+/// active than the limit allows, and all items run.
 #[test]
 fn batches_beside_single_items_keep_the_limit() {
     on_each_executor(|executor| {
@@ -415,8 +415,8 @@ fn batches_beside_single_items_keep_the_limit() {
     });
 }
 
-/// spec: W8.4, F1, F7, Q4: flushes, freezes and attribute changes happen while batches come. All items run, in the
-/// order of their issuer.
+/// spec: W8.4, F1, F7, Q4: flushes, freezes and attribute changes happen while batches come. All items run, and those
+/// of each issuer run in the order in which it queued them.
 #[test]
 fn batches_go_on_while_their_queue_changes() {
     let _limit = time_limit();
@@ -490,7 +490,7 @@ fn batches_against_a_shutdown_that_runs_out_of_time() {
         });
         eventually("each item has run or was dropped", || drops.load(Ordering::SeqCst) == accepted);
         door.open();
-        // The shutdown may have given this item up, too.
+        // The result is ignored, because the shutdown may have given up this item as well.
         drop(stuck.join());
         eventually("the queue is empty", || queue.is_empty());
     }
@@ -513,8 +513,8 @@ fn an_iterator_that_has_ended_is_not_called_again() {
     assert_eq!((asked, runs.load(Ordering::SeqCst)), (3, 2));
 }
 
-/// spec: W8.7, I3.5, I3.6: the items of a batch with a token or a deadline do not run once it is over, and their owners
-/// are told, at once and after a delay, with handles and without.
+/// spec: W8.7, I3.5, I3.6: if a batch's token is cancelled or its deadline passes, its items do not run, and their
+/// owners are told. This holds for batches with and without a delay, and with and without handles.
 #[test]
 fn a_batch_may_be_cancelled_or_too_late() {
     on_each_executor(|executor| {
@@ -526,7 +526,7 @@ fn a_batch_may_be_cancelled_or_too_late() {
             let token = CancelToken::new();
             let handles = match delay {
                 Duration::ZERO => {
-                    // Items begin at once, so the token is cancelled first.
+                    // Items without a delay begin at once, so the token is cancelled before they are queued.
                     token.cancel();
                     queue.items(items()).token(&token).spawn().unwrap()
                 }
@@ -553,8 +553,8 @@ fn a_batch_may_be_cancelled_or_too_late() {
     });
 }
 
-/// spec: W8.2, W8.7: if a batch with a token is refused in the middle, the other closures come back, and the token
-/// still cancels the accepted ones.
+/// spec: W8.2, W8.7: if a queue becomes full in the middle of a batch with a token, the issuer gets the other closures
+/// back, and the token still cancels the accepted items.
 #[test]
 fn a_batch_with_a_token_may_be_refused_in_the_middle() {
     let queue = WorkQueue::ordered("q").max_pending(3).build_on(&one_cpu_unseen()).unwrap();

@@ -43,8 +43,8 @@ fn each_cpu_and_priority_has_one_context() {
     assert_eq!(shown[1], format!("{prefix}/bh0H"));
 }
 
-/// spec: Q1.3 (bh: items in order): the items of one CPU run one at a time, and those of each issuer in its order, also
-/// across several queues.
+/// spec: Q1.3 (bh: items in order): the items of one CPU run one at a time. The items of each issuer run in the order
+/// of their submission, even if they are in several queues.
 #[test]
 fn items_of_one_cpu_run_one_after_the_other_in_order() {
     on_each_executor(|executor| {
@@ -78,8 +78,8 @@ fn items_of_one_cpu_run_one_after_the_other_in_order() {
     });
 }
 
-/// spec: Q1.3 (bh: items in order): an item that an item queues on its own CPU runs after the items that were there.
-/// The item may also queue itself.
+/// spec: Q1.3 (bh: items in order): if an item queues another item on its own CPU, the new item runs after the items
+/// that were already queued there. An item may also queue itself.
 #[test]
 fn an_item_queued_by_another_one_comes_last() {
     on_each_executor(|executor| {
@@ -110,8 +110,8 @@ fn an_item_queued_by_another_one_comes_last() {
     });
 }
 
-/// spec: Q1.3 (bh: no max_active): a backlog keeps each issuer's order across all queues, however long it is, and while
-/// it shrinks and grows.
+/// spec: Q1.3 (bh: no max_active): each issuer's items keep their order across all queues, however long the backlog is,
+/// and while it shrinks and grows.
 #[test]
 fn a_long_backlog_keeps_its_order() {
     let _limit = time_limit();
@@ -230,7 +230,7 @@ fn a_bh_queue_may_be_bounded() {
     queue.flush().unwrap();
 }
 
-/// spec: Q1.4, F5: an item may wait for items that run elsewhere, but not for items that its own context would have to
+/// spec: Q1.4, F5: an item may wait for items of other contexts, but not for items that its own context would have to
 /// run.
 #[test]
 fn waiting_for_the_own_context_is_detected() {
@@ -268,8 +268,8 @@ fn waiting_for_the_own_context_is_detected() {
     queue.flush().unwrap();
 }
 
-/// spec: W9, W2, F3, Q1.6: bh items behave as all items do: panics, cancels, coalescing, and the end of queue and
-/// executor.
+/// spec: W9, W2, F3, Q1.6: bh items panic, are cancelled, coalesce, and end with their queue and executor as all other
+/// items do.
 #[test]
 fn bh_items_behave_as_all_items() {
     let _limit = time_limit();
@@ -305,7 +305,7 @@ fn bh_items_behave_as_all_items() {
     assert_eq!(runs.load(Ordering::SeqCst), 3);
 }
 
-/// spec: Q1.6, P1: a context whose thread cannot be made gets its thread later, and never two.
+/// spec: Q1.6, P1: a context whose thread cannot be made gets one thread later, and never a second one.
 #[test]
 fn a_context_that_cannot_be_made_is_made_later() {
     let _limit = time_limit();
@@ -387,7 +387,7 @@ fn no_bh_item_is_left_behind() {
     assert_eq!(runs.load(Ordering::SeqCst), expected.load(Ordering::SeqCst));
 }
 
-/// A logger that sends on the errors of the whole process.
+/// A logger that sends each error message of the process to a channel.
 struct Errors(Mutex<mpsc::Sender<String>>);
 
 impl log::Log for Errors {
@@ -399,7 +399,7 @@ impl log::Log for Errors {
         if self.enabled(record.metadata()) {
             let text = record.args().to_string();
             let careless = text.contains("careless");
-            // The logger enters a guard on the context's thread. That guard must not be reported.
+            // The logger itself enters a guard on the context's thread. The executor must not report this guard.
             let _sent = cmwq::blocking(|| self.0.lock().unwrap().send(text));
             assert!(!careless, "a logger that panics does no harm");
         }
@@ -408,8 +408,8 @@ impl log::Log for Errors {
     fn flush(&self) {}
 }
 
-/// spec: Q1.4 (bh: a blocking guard is a reported error in debug builds, D): the report names the queue and the type of
-/// the item, and comes once for each type. The guard never panics, and has no other effect.
+/// spec: Q1.4 (bh: a blocking guard is a reported error in debug builds, D): the report names the queue and the item's
+/// type. It is logged once for each type. The guard never panics, and has no other effect.
 #[test]
 fn a_guard_in_a_bh_item_is_reported_once() {
     static LOGGER: OnceLock<Errors> = OnceLock::new();

@@ -7,12 +7,13 @@ use cmwq::{CancelToken, Detection, Executor, JoinHandle, QueueError, WhenFull, W
 
 use crate::support::{Door, builder, eventually, held, one_cpu, stress};
 
-/// An executor with a CPU for each item that a test holds. So no test depends on the detection of blocked items.
+/// Makes an executor with four CPUs, one for each item that a test holds. So no test depends on the detection of
+/// blocked items.
 fn bounded(bytes: u64) -> Executor {
     builder("core:4 pu:1").0.max_pending_bytes(bytes).build().unwrap()
 }
 
-/// A queue whose item holds the only slot, so all later items of the queue are pending.
+/// Makes a queue whose first item holds the only slot until its door opens. So all later items are pending.
 fn held_queue(name: &str, when_full: WhenFull, executor: &Executor) -> (WorkQueue, JoinHandle<()>, Door) {
     let queue = WorkQueue::builder(name).max_active_total(1).when_full(when_full);
     let queue = queue.build_on(executor).unwrap();
@@ -54,8 +55,8 @@ fn queues_share_the_bytes_and_leave_some() {
     assert_eq!(pending(&plain), (None, None), "without a bound, nothing is counted");
 }
 
-/// spec: B4.4, W8.2: each closure of a batch has its bytes. The first that finds no room comes back, with all later
-/// ones.
+/// spec: B4.4, W8.2: each closure of a batch counts with its own bytes. The issuer gets back the first closure that
+/// finds no room, and all later closures.
 #[test]
 fn a_batch_is_refused_where_its_bytes_find_no_room() {
     let executor = bounded(900);
@@ -94,7 +95,7 @@ fn bytes_count_until_the_closure_begins_or_is_dropped() {
     assert_eq!(pending(&executor).0, Some(1500));
     assert!(delayed.cancel());
     assert_eq!(pending(&executor).0, Some(1300), "its timer is gone, and its closure too");
-    // A submission that is refused for another reason keeps nothing.
+    // If a submission is refused for another reason, its bytes do not count.
     let refused = queue.item(|| 7).on_cpu(99).bytes(1600).spawn().unwrap_err();
     assert_eq!((refused.error, pending(&executor).0), (QueueError::UnknownCpu { cpu: 99 }, Some(1300)));
     token.cancel();
@@ -105,7 +106,7 @@ fn bytes_count_until_the_closure_begins_or_is_dropped() {
     item.join().unwrap();
     queue.flush().unwrap();
     assert_eq!(pending(&executor).0, Some(0));
-    // Items that never run give their bytes back, too.
+    // The bytes of items that never run cease to count, too.
     let (queue, item, door) = held_queue("ends", WhenFull::Refuse, &executor);
     drop(queue.item(|| unreachable!()).bytes(100).spawn::<()>().unwrap());
     let ends = std::thread::spawn({
@@ -119,7 +120,8 @@ fn bytes_count_until_the_closure_begins_or_is_dropped() {
     assert_eq!(pending(&executor).0, Some(0));
 }
 
-/// spec: B4.4, B2.1: the issuer waits if its queue says so. An item of the queue does not wait for the queue itself.
+/// spec: B4.4, B2.1: an issuer waits for room if the queue is set so. If the issuer is an item of the same queue, the
+/// queue refuses instead.
 #[test]
 fn issuers_wait_for_room() {
     let executor = bounded(90);
@@ -135,7 +137,7 @@ fn issuers_wait_for_room() {
     door.open();
     assert_eq!(issuer.join().unwrap(), 7);
     item.join().unwrap();
-    // An item that holds the only slot would wait for itself.
+    // This item holds the only slot, so if it waited for room in its own queue, it would wait for itself.
     let itself = queue.clone();
     let own = queue.spawn(move || {
         itself.item(|| ()).bytes(80).spawn_detached().unwrap();
@@ -166,7 +168,8 @@ fn an_issuer_waits_for_room_until_the_deadline() {
     assert_eq!(pending(&executor).0, Some(0));
 }
 
-/// spec: B4.4, B2.2: an item that its issuer runs begins immediately, so it needs no room. An item with a delay waits.
+/// spec: B4.4, B2.2: an item that its issuer runs needs no room, because it begins immediately. The issuer of a delayed
+/// item waits for room.
 #[test]
 fn issuers_run_items_for_which_there_is_no_room() {
     let executor = bounded(90);
@@ -192,7 +195,8 @@ fn issuers_run_items_for_which_there_is_no_room() {
     );
 }
 
-/// spec: B4.4, B1.4: a submission that is refused for lack of room keeps no place.
+/// spec: B4.4, B1.4: a submission that is refused for lack of bytes does not keep the place in the queue that it had
+/// taken.
 #[test]
 fn a_refused_submission_keeps_no_place() {
     let executor = bounded(90);
@@ -225,7 +229,7 @@ fn destructors_may_wait_for_the_room_of_their_item() {
 
     let executor = bounded(90);
     for carries in [false, true] {
-        // The next submission carries the value.
+        // The hook moves the value in `next` into the next submission.
         let next: Arc<Mutex<Option<Submits>>> = Arc::default();
         let carried = Arc::clone(&next);
         let carry = move || {
@@ -266,7 +270,8 @@ fn a_drain_accepts_delayed_items_with_bytes() {
     assert_eq!(pending(&executor).0, Some(0));
 }
 
-/// spec: B4.4, I2.1: hooks run before the submission takes its bytes, so a hook may submit items with bytes.
+/// spec: B4.4, I2.1: the hooks of a submission run before the submission takes its bytes, so a hook may submit items
+/// with bytes.
 #[test]
 fn a_hook_may_submit_items_with_bytes() {
     use std::cell::Cell;
@@ -295,7 +300,7 @@ fn a_hook_may_submit_items_with_bytes() {
     assert_eq!(pending(&executor).0, Some(0));
 }
 
-/// spec: B4.4: a panic of an item, or of its closure's destructor, keeps no bytes.
+/// spec: B4.4: the bytes of an item cease to count even if the item or the destructor of its closure panics.
 #[test]
 fn panics_keep_no_bytes() {
     struct Bomb;
@@ -320,12 +325,13 @@ fn panics_keep_no_bytes() {
     assert_eq!(pending(&executor).0, Some(0));
 }
 
-/// spec: B4.5: the end of a queue refuses the issuers that wait for its room, even if items with bytes are left.
+/// spec: B4.5: when a queue ends, the issuers that wait for room in it are refused, even if it still has items with
+/// bytes.
 #[test]
 fn the_end_of_a_queue_refuses_issuers_in_line() {
     let executor = builder("core:1 pu:1").0.detection(Detection::Off).max_pending_bytes(90).build().unwrap();
     let queue = WorkQueue::builder("q").when_full(WhenFull::Wait).build_on(&executor).unwrap();
-    // The item keeps the only CPU, so the next one has a slot, but does not begin.
+    // The held item keeps the only CPU. So the next item gets a slot, but does not begin.
     let (item, door) = held(&queue);
     assert!(!refuses(&queue, 80));
     let issuers = [10, 20, 30].map(|bytes| {
@@ -346,7 +352,8 @@ fn the_end_of_a_queue_refuses_issuers_in_line() {
     assert_eq!(pending(&executor).0, Some(0));
 }
 
-/// spec: B4.4, B4.5: issuers of several queues with items of all sizes, which wait for one another's items.
+/// spec: B4.4, B4.5: issuers of several queues submit items of many sizes and wait for room until other issuers' items
+/// begin. All of them get room in the end.
 #[test]
 fn issuers_of_many_sizes_all_get_in() {
     let executor = bounded(1000);

@@ -1,4 +1,4 @@
-//! A full queue whose items are run by their callers.
+//! Queues that are full, and whose callers then run their items themselves.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
@@ -38,20 +38,20 @@ impl Full {
         Self { queue, items: vec![busy, pending], door }
     }
 
-    /// Lets the items run that keep the queue full.
+    /// Opens the door, so the items that keep the queue full end. Returns the queue.
     fn opens(self) -> WorkQueue {
         self.door.open();
         self.items.into_iter().for_each(|item| item.join().unwrap());
         self.queue
     }
 
-    /// Lets the items run that keep the queue full, and checks the queue when it is empty.
+    /// Opens the door, so the items that keep the queue full end. Then checks the empty queue.
     fn ends(self) {
         is_settled(&self.opens());
     }
 }
 
-/// Waits until the queue is empty, and checks that it has its place again.
+/// Waits until the queue is empty, and checks that its only place is free again.
 fn is_settled(queue: &WorkQueue) {
     queue.flush().unwrap();
     let counters = queue.counters();
@@ -59,7 +59,7 @@ fn is_settled(queue: &WorkQueue) {
     drop(queue.try_reserve().expect("no place is lost"));
 }
 
-/// Submits to the full queue on another thread, which waits for a place. Returns the thread that runs the item.
+/// Submits to the full queue on another thread. Checks that this thread waits for a place, and does not run the item.
 fn waits_for_a_place(full: Full, submit: impl FnOnce(&WorkQueue, mpsc::Sender<u32>) + Send + 'static) {
     let (tell, told) = mpsc::channel();
     let (say, said) = mpsc::channel();
@@ -126,7 +126,7 @@ fn a_panic_on_the_callers_thread_goes_to_the_handle() {
     full.ends();
 }
 
-/// spec: B2.2 (never past `max_active`), W3 (an item does not overlap itself): issuers of all kinds share few slots.
+/// spec: B2.2 (never past `max_active`), W3 (an item does not overlap itself): four threads share two slots.
 #[test]
 fn callers_never_exceed_the_limit() {
     on_each_executor(|executor| {
@@ -225,7 +225,7 @@ fn a_work_that_runs_already_waits_for_a_place() {
     let work = Work::new(move || {
         kept.lock().unwrap().push(thread_id());
         begin.send(()).unwrap();
-        // The item keeps no CPU, so the queue becomes full behind another item.
+        // This item waits under a guard and so keeps no CPU. Another item fills the queue.
         wait.wait();
     });
     WorkQueue::builder("elsewhere").build_on(&executor).unwrap().enqueue(&work).unwrap();
@@ -271,7 +271,7 @@ fn queues_that_bind_their_items_refuse_the_setting() {
     );
 }
 
-/// spec: B2.3: an item that runs inside another item is the present one, and afterwards the other one is again.
+/// spec: B2.3: an inner item is the current one while it runs, and then the outer item is again.
 #[test]
 fn the_outer_item_is_the_present_one_again() {
     let executor = one_cpu_unseen();
@@ -299,7 +299,7 @@ fn the_outer_item_is_the_present_one_again() {
     assert_eq!(inner, ((before.0, Some("q".to_owned()), false, false), false));
     assert_eq!((after, asked), (before, true));
     full.ends();
-    // A reusable item, which is asked for its token only after an inner item was.
+    // The outer item is now a reusable one, and asks for its token before the inner item asks for its own.
     let full = Full::new(&executor, caller_runs("q"));
     let (queue, (tell, told)) = (full.queue.clone(), mpsc::channel());
     let work = Work::new(move || {
@@ -324,17 +324,17 @@ fn an_inner_item_that_blocks_lets_other_items_in() {
     let outer = outer_queue.spawn(move || {
         let (door, own) = (Door::default(), thread_id());
         let opens = door.clone();
-        // This item wants the only CPU, and fills its queue.
+        // This item waits for the only CPU, and so fills its queue.
         let pending = inner_queue.spawn(move || opens.open()).unwrap();
         let inner = inner_queue.spawn(move || {
-            // This guard is leaked.
+            // The item leaks this guard on purpose.
             std::mem::forget(cmwq::BlockingGuard::enter());
             door.wait();
             thread_id()
         });
         assert_eq!(inner.unwrap().join().unwrap(), own);
         pending.join().unwrap();
-        // The worker counts again, so nothing else begins before this item ends.
+        // The outer item's worker counts as running again, so no other item begins before this item ends.
         let running = || whole.dump().pools.iter().map(|pool| pool.running).sum::<usize>();
         eventually("the other worker rests", || running() == 1);
         let begun = Arc::new(AtomicBool::new(false));
@@ -362,7 +362,7 @@ fn items_that_callers_run_do_not_nest() {
         let inner = queue.spawn(move || {
             let refused = again.spawn(|| ()).unwrap_err().error;
             say.send(thread_id()).unwrap();
-            // This submission waits for a place, because it would be the third item on this stack.
+            // The thread waits for a place, because an item that a caller runs lends its thread to no other item.
             (refused, second.spawn(thread_id).unwrap())
         });
         inner.unwrap().join().unwrap()
@@ -398,7 +398,7 @@ fn an_inner_item_does_not_wait_for_the_outer_one() {
     let deadlock = Err(WaitError::WouldDeadlock);
     let expected = (Err(true), (deadlock, deadlock), Err(ShutdownError::WouldDeadlock));
     assert_eq!(outer.unwrap().join().unwrap(), expected);
-    // The same on a thread that is no worker.
+    // The same waits are refused in an item that a thread runs which is no worker.
     let (same, whole) = (full.queue.clone(), executor.clone());
     let alone = full.queue.spawn(move || (same.flush(), same.drain(), whole.shutdown(SOON).map(drop)));
     let expected = (deadlock, deadlock, Err(ShutdownError::WouldDeadlock));
@@ -420,7 +420,7 @@ fn a_cycle_through_an_inner_item_is_found() {
         let inner = queue.spawn(move || {
             let waits = other.spawn(move || own.flush().map(drop)).unwrap();
             let joined = waits.join();
-            // The wait that began last was refused, and the other one then ended.
+            // Of the two waits that form the cycle, the one that began last was refused. Then the other one could end.
             match joined {
                 Ok(flushed) => flushed == Err(WaitError::WouldDeadlock),
                 Err(error) => matches!(error, JoinError::WouldDeadlock),
@@ -454,7 +454,7 @@ fn the_item_is_in_flight_until_it_ends() {
         full.door.open();
         full.items.into_iter().for_each(|item| item.join().unwrap());
         let queue = full.queue;
-        // An item that has just ended may count as waiting for a moment.
+        // For a moment after its end, an item may still count as waiting.
         eventually("only this item is left", || (queue.running(), queue.waiting()) == (1, 0));
         let early = match ends {
             "flush" => queue.flush_timeout(MOMENT),
@@ -601,7 +601,7 @@ fn items_of_a_scope_are_run_by_its_body() {
     full.ends();
 }
 
-/// spec: B2.2, B4.1 (the executor's bound): a queue without a limit of its own.
+/// spec: B2.2, B4.1 (the executor's bound): the executor's bound fills a queue without a limit of its own.
 #[test]
 fn the_executors_bound_lets_callers_run_items() {
     let executor = unseen(builder("core:1 pu:1").0).max_pending(9).build().unwrap();
@@ -617,7 +617,7 @@ fn the_executors_bound_lets_callers_run_items() {
     assert_eq!((here, executor.dump().pending), (12, Some(0)));
 }
 
-/// spec: B2.4: a hook on the manager's thread does not run items, because timers and new threads need the manager.
+/// spec: B2.4: the manager runs no items that its hooks submit, because timers and new threads need the manager.
 #[test]
 fn the_manager_runs_no_items() {
     let queue = Arc::new(Mutex::new(None::<WorkQueue>));

@@ -59,7 +59,7 @@ fn a_synchronous_cancel_waits_for_the_run() {
     });
 }
 
-/// spec: F3.2 (keeps requeues out while it waits): an item that queues itself for ever ends here.
+/// spec: F3.2 (keeps requeues out while it waits): the call ends even an item that queues itself in each run.
 #[test]
 fn a_synchronous_cancel_ends_an_item_that_queues_itself() {
     on_each_executor(|executor| {
@@ -91,7 +91,7 @@ fn a_synchronous_cancel_ends_an_item_that_queues_itself() {
     });
 }
 
-/// spec: F6.1 (cancel_and_wait, disable_and_wait, flush): the effects of a wait that times out.
+/// spec: F6.1 (cancel_and_wait, disable_and_wait, flush): a wait that times out has no effect on the run.
 #[test]
 fn waits_that_time_out_leave_the_run_alone() {
     let _limit = time_limit();
@@ -181,8 +181,8 @@ fn an_item_may_disable_itself() {
     assert!(!work.is_running() && work.is_disabled());
 }
 
-/// spec: F5.4 (cancel_and_wait, disable_and_wait and flush of the running item): these waits fail with an error and
-/// change nothing.
+/// spec: F5.4 (cancel_and_wait, disable_and_wait and flush of the running item): if an item calls one of these
+/// functions for itself, the call returns an error and changes nothing.
 #[test]
 fn an_item_cannot_wait_for_its_own_run() {
     let _limit = time_limit();
@@ -204,8 +204,8 @@ fn an_item_cannot_wait_for_its_own_run() {
     assert_eq!(told.recv().unwrap().0, [Ok(true); 3], "its submission was not cancelled");
 }
 
-/// spec: F5.4 (from the item that holds the only slot, for an item that needs it): cancelling the item is permitted,
-/// because that does not wait for the slot.
+/// spec: F5.4 (from the item that holds the only slot, for an item that needs it): the holder of the slot may cancel
+/// the item, because the cancel does not wait for the slot.
 #[test]
 fn the_holder_of_the_only_slot_cannot_flush_an_item_that_needs_it() {
     let _limit = time_limit();
@@ -243,8 +243,7 @@ fn a_flush_of_an_item_waits_for_its_last_submission_only() {
                 std::thread::spawn(move || work.flush())
             };
             door.open();
-            // The flusher may have called after the second submission. Then that is the last one, and the flush waits
-            // for it.
+            // The flusher may have called after the second submission. Then the flush also waits for the second run.
             eventually("the second run began", || runs.load(Ordering::SeqCst) == 2);
             gate.open();
             assert!(flusher.join().unwrap().is_ok());
@@ -255,7 +254,7 @@ fn a_flush_of_an_item_waits_for_its_last_submission_only() {
     });
 }
 
-/// spec: F2.1 (requeues after the call are not waited for): the flush ends although the next run has not.
+/// spec: F2.1 (requeues after the call are not waited for): the flush ends although the item's next run has not ended.
 #[test]
 fn a_flush_of_an_item_does_not_wait_for_later_submissions() {
     let _limit = time_limit();
@@ -272,7 +271,7 @@ fn a_flush_of_an_item_does_not_wait_for_later_submissions() {
     falls_asleep("the flush sleeps", is_waiting.recv().unwrap());
     let blocked = Door::default();
     let gate = {
-        // The only slot of this queue is taken, so the item's next run has to wait there.
+        // The only slot of this queue is taken, so the item's next run has to wait on the queue's list.
         let gate = WorkQueue::ordered("gate").build_on(&one_cpu()).unwrap();
         let wait = blocked.clone();
         drop(gate.spawn(move || wait.wait()).unwrap());
@@ -283,12 +282,13 @@ fn a_flush_of_an_item_does_not_wait_for_later_submissions() {
     assert_eq!(flusher.join().unwrap(), Ok(true));
     assert!(work.is_pending() && runs.load(Ordering::SeqCst) == 1);
     blocked.open();
-    // The flush ends in both cases: the item is pending, or it has run already.
+    // The item is still pending, or it has run already. In either case, this flush ends.
     work.flush().unwrap();
     assert_eq!(runs.load(Ordering::SeqCst), 2);
 }
 
-/// spec: F2.1, F3: a flush ends when the submission that it waits for is cancelled, disabled or moved.
+/// spec: F2.1, F3: a flush of an item ends when the pending submission is cancelled, when the item is disabled, and
+/// when the submission is replaced by a later one.
 #[test]
 fn a_flush_ends_when_its_submission_is_cancelled() {
     let _limit = time_limit();
@@ -325,7 +325,8 @@ fn a_flush_ends_when_its_submission_is_cancelled() {
     door.open();
 }
 
-/// spec: Q4.3 (in queueing order): an item that was cancelled and queued again comes last.
+/// spec: Q4.3 (in queueing order): an item that is cancelled and queued again runs after the items that were queued
+/// before.
 #[test]
 fn an_item_queued_again_to_an_ordered_queue_comes_last() {
     let _limit = time_limit();
@@ -340,7 +341,7 @@ fn an_item_queued_again_to_an_ordered_queue_comes_last() {
         })
         .collect();
     items.iter().for_each(|item| assert_eq!(queue.enqueue(item), Ok(true)));
-    // It is cancelled twice, so that two of its former places are empty.
+    // The item is cancelled twice, so that its former places on the queue's list are empty.
     for _ in 0..2 {
         assert!(items[1].cancel());
         assert_eq!(queue.enqueue(&items[1]), Ok(true));
@@ -349,14 +350,15 @@ fn an_item_queued_again_to_an_ordered_queue_comes_last() {
     door.open();
     queue.flush().unwrap();
     assert_eq!(*order.lock().unwrap(), [0, 3, 1]);
-    // The empty places have been passed over, so the item can be queued again.
+    // The workers have passed over the empty places, so this item can be queued again.
     assert_eq!(queue.enqueue(&items[2]), Ok(true));
     queue.flush().unwrap();
     assert_eq!(order.lock().unwrap().last(), Some(&2));
 }
 
-/// spec: F3.3, W3, W4 (seen after a cancel_and_wait that waited for it): many threads queue, cancel, wait and disable.
-/// Only one run at a time uses the item's data, and none after a thread has disabled the item and waited.
+/// spec: F3.3, W3, W4 (seen after a cancel_and_wait that waited for it): many threads queue, cancel and disable the
+/// item, and wait for it. Only one run at a time uses the item's data. After a thread has disabled the item and waited,
+/// no run uses the data.
 #[test]
 fn no_run_is_active_after_a_synchronous_disable() {
     on_each_executor(|executor| {
@@ -403,8 +405,8 @@ fn no_run_is_active_after_a_synchronous_disable() {
     });
 }
 
-/// spec: F3.1 (cancel against run): for items of many queues at once, each submission is either run or cancelled, never
-/// both.
+/// spec: F3.1 (cancel against run): each submission is either run or cancelled, and never both. The test covers items
+/// of all kinds of queues.
 #[test]
 fn a_submission_is_either_run_or_cancelled() {
     let _limit = time_limit();

@@ -23,8 +23,8 @@ use crate::support::{
 
 const LONG: Duration = Duration::from_secs(3600);
 
-/// Queues an item that waits until it is asked to stop, and returns when it has begun. Its result is whether it was
-/// told.
+/// Queues an item that waits until it is asked to stop. Returns when the item has begun. The item returns whether
+/// `is_cancelled` was true at its end.
 fn waiting(queue: &WorkQueue) -> JoinHandle<bool> {
     let (begin, begun) = mpsc::channel();
     let item = queue.spawn(move || {
@@ -61,7 +61,7 @@ fn an_item_learns_that_its_handle_wants_it_to_stop() {
     });
 }
 
-/// spec: I3.3, I1.2: a handle that was told to stop its item when it is dropped does so, and no other handle does.
+/// spec: I3.3, I1.2: a dropped handle stops its item only if it was set to do so with `stop_on_drop`.
 #[test]
 fn a_handle_stops_its_item_when_it_is_dropped() {
     on_each_executor(|executor| {
@@ -125,7 +125,7 @@ fn a_token_that_was_handed_out_tells_of_the_item() {
     assert_eq!(token.wait(), Ok(()));
     assert!(child.is_cancelled());
     assert_eq!(item.join().unwrap(), (Ok(()), Err(Cancelled::Requested)));
-    // A cancel of the token asks the item, too.
+    // If another thread cancels the item's token, the item is asked to stop, too.
     let (tell, told) = mpsc::channel();
     let item = queue.spawn(move || {
         tell.send(cmwq::cancel_token()).unwrap();
@@ -136,7 +136,7 @@ fn a_token_that_was_handed_out_tells_of_the_item() {
     assert!(!cmwq::is_cancelled() && !cmwq::cancel_token().is_cancelled(), "this is no item");
 }
 
-/// spec: I3.1 (a reusable item asks), I3.4: a token belongs to one run.
+/// spec: I3.1 (a reusable item asks), I3.4: each run has a token of its own.
 #[test]
 fn a_reusable_item_has_a_token_for_each_run() {
     let queue = WorkQueue::builder("q").build_on(&one_cpu()).unwrap();
@@ -176,7 +176,7 @@ fn a_token_that_was_entered_holds_until_the_call_ends() {
     assert!(other.is_cancelled() && parent.child().child().is_cancelled());
 }
 
-/// spec: I3.2 (a cancelled token has only cancelled tokens below it): seen by a waker, and by threads that wait or ask.
+/// spec: I3.2 (a cancelled token has only cancelled tokens below it): wakers and threads see this.
 #[test]
 fn a_cancelled_token_has_only_cancelled_tokens_below_it() {
     struct Looks {
@@ -241,8 +241,8 @@ fn a_stop_cancels_an_item_that_has_not_begun() {
     assert_eq!((queue.counters().started, queue.counters().cancelled), (1, 1));
 }
 
-/// spec: I3.3 (reusable items): the present run is asked to stop, whether it asks now and then, waits for its token, or
-/// waits for something else. Its next run is not, and a submission that has not begun is cancelled.
+/// spec: I3.3 (reusable items): the current run is asked to stop, whether it polls its token, waits for its token, or
+/// waits for something else. The next run is not asked to stop. A submission that has not begun is cancelled.
 #[test]
 fn a_run_of_a_reusable_item_is_asked_to_stop() {
     on_each_executor(|executor| {
@@ -278,7 +278,7 @@ fn a_run_of_a_reusable_item_is_asked_to_stop() {
     });
 }
 
-/// spec: I3.3 (periodic items): with a token of its own and without.
+/// spec: I3.3 (periodic items): a periodic item is asked to stop, whether it was submitted with a token or not.
 #[test]
 fn a_periodic_call_is_asked_to_stop() {
     let queue = WorkQueue::builder("q").build_on(&cpus(2)).unwrap();
@@ -336,8 +336,8 @@ fn items_of_a_scope_are_asked_to_stop() {
     });
 }
 
-/// spec: I3.4 (`destroy_now`), F4.3: pending items are cancelled, running ones are told, and all submissions are
-/// refused.
+/// spec: I3.4 (`destroy_now`), F4.3: pending items are cancelled, running items are asked to stop, and all later
+/// submissions are refused.
 #[test]
 fn a_queue_that_is_destroyed_at_once_runs_nothing_more() {
     on_each_executor(|executor| {
@@ -388,7 +388,7 @@ fn a_queue_that_is_destroyed_at_once_runs_nothing_more() {
     });
 }
 
-/// spec: I3.4: the owners of items that wait for a slot learn of the end while the running item goes on.
+/// spec: I3.4: the joiners of items that wait for a slot learn of the queue's end while the running item continues.
 #[test]
 fn items_behind_one_that_does_not_stop_are_told_at_once() {
     let executor = one_cpu_unseen();
@@ -418,7 +418,7 @@ fn items_behind_one_that_does_not_stop_are_told_at_once() {
     assert_eq!(own.spawn(|| 1).unwrap().join().unwrap(), 1, "nothing has changed");
 }
 
-/// spec: I3.4: items on a worklist do not run, although a worker reaches them only after the end.
+/// spec: I3.4: items that are on a worklist when their queue ends do not run when a worker reaches them.
 #[test]
 fn items_that_have_a_slot_do_not_run_after_the_end() {
     let executor = one_cpu_unseen();
@@ -440,7 +440,7 @@ fn items_that_have_a_slot_do_not_run_after_the_end() {
     assert_eq!((counters.started, counters.cancelled, work.is_pending()), (1, 52, false));
 }
 
-/// spec: I3.4: an item of another queue of the same pool runs, and a queue with names for threads ends, too.
+/// spec: I3.4: the end of a queue that names threads does not affect the items of another queue of the same pool.
 #[test]
 fn the_end_of_a_queue_leaves_other_queues_alone() {
     let executor = cpus(2);
@@ -500,14 +500,14 @@ fn an_item_that_is_too_late_does_not_run() {
             assert!(in_time.join().unwrap() > Some(LONG / 2));
             queue.flush().unwrap();
             let counters = queue.counters();
-            // A delayed item that its joiner has given up does not enter the queue.
+            // If its joiner gives the delayed item up first, the item never enters the queue, and is not counted.
             assert!((3..=4).contains(&counters.expired), "{counters:?}");
             assert_eq!((counters.cancelled, counters.started), (counters.expired, 1));
         }
     });
 }
 
-/// spec: I3.5: the joiner is told at the deadline, also if no worker reaches the item.
+/// spec: I3.5: the joiner is told at the deadline, even if no worker has reached the item.
 #[test]
 fn a_joiner_is_told_at_the_deadline() {
     let queue = WorkQueue::ordered("o").build_on(&one_cpu_unseen()).unwrap();
@@ -527,8 +527,8 @@ fn a_joiner_is_told_at_the_deadline() {
     assert_eq!((counters.started, counters.cancelled, counters.expired), (2, 1, 1));
 }
 
-/// spec: I3.5, I3.6 (scopes), W7.6: a joiner inside the scope is told at the deadline, or at the cancel of the token,
-/// also if no worker reaches the item. A closure whose destructor panics is cancelled all the same.
+/// spec: I3.5, I3.6 (scopes), W7.6: a joiner inside the scope is told at the deadline or when the token is cancelled,
+/// even if no worker has reached the item. A closure whose destructor panics is cancelled as well.
 #[test]
 fn a_joiner_in_a_scope_is_told_at_once() {
     struct Panics;
@@ -562,8 +562,8 @@ fn a_joiner_in_a_scope_is_told_at_once() {
     assert_eq!((counters.started, counters.cancelled, counters.expired), (1, 4, 2));
 }
 
-/// spec: I3.5: a task that awaits the item is told at the deadline, too. A waker that panics disturbs no other. No
-/// waker is left behind.
+/// spec: I3.5: a task that awaits the item is also told at the deadline. A waker that panics does not disturb other
+/// wakers. No waker is left behind.
 #[test]
 fn a_task_is_told_at_the_deadline() {
     struct Count(AtomicUsize);
@@ -602,16 +602,16 @@ fn a_task_is_told_at_the_deadline() {
     eventually("no waker is left", || Arc::strong_count(&count) == 1);
 }
 
-/// spec: I3.5 (is counted): each item that is too late is counted once, whatever gives it up.
+/// spec: I3.5 (is counted): an item that is too late counts once, no matter which thread or call gives it up.
 #[test]
 fn an_item_that_is_too_late_is_counted_whatever_gives_it_up() {
-    // With one slot, the items wait on the queue's list, and otherwise on the pool's.
+    // With one slot, the items wait on the queue's list. With eight slots, they wait on the pool's worklist.
     for (max_active, by_shutdown) in [(1, false), (8, false), (1, true), (8, true)] {
         let executor = one_cpu_unseen();
         let queue = WorkQueue::builder("late").max_active(max_active).build_on(&executor).unwrap();
         let (first, door) = held(&queue);
         let never = || unreachable!("it is given up");
-        // The joiner of the second one waits until it is too late for both.
+        // The joiner of the second item waits until the deadlines of both items have passed.
         let [late, told] =
             [(); 2].map(|()| queue.item(never).within(Duration::from_millis(1)).spawn().unwrap());
         queue.item(never).within(Duration::ZERO).spawn_detached().unwrap();
@@ -659,13 +659,13 @@ fn a_running_item_learns_of_its_deadline() {
             assert!(asked && early && Instant::now() >= deadline);
             assert_eq!(left, Some(Duration::ZERO));
         }
-        // On a busy machine.
+        // On a busy machine, the deadline may pass before the item begins.
         Err(JoinError::DeadlinePassed) => {}
         Err(error) => panic!("{error}"),
     }
 }
 
-/// spec: I3.6 (a cancelled token; delayed items): the owner is told, the closure and the timer go.
+/// spec: I3.6 (a cancelled token; delayed items): the owner is told, and the closure and the timer are dropped.
 #[test]
 fn the_items_of_a_cancelled_token_do_not_run() {
     on_each_executor(|executor| {
@@ -695,7 +695,7 @@ fn the_items_of_a_cancelled_token_do_not_run() {
     });
 }
 
-/// spec: I3.6: a thread that joins, and a task that awaits, are told although no worker reaches the item.
+/// spec: I3.6: a thread that joins the item and a task that awaits it are told before a worker reaches the item.
 #[test]
 fn the_owner_of_a_pending_item_is_told_of_the_cancel() {
     let queue = WorkQueue::ordered("o").build_on(&one_cpu_unseen()).unwrap();
@@ -742,7 +742,7 @@ fn a_token_ends_a_periodic_item() {
     assert_eq!(periodic.runs(), runs);
     drop(periodic);
     eventually("the function is gone", || Arc::strong_count(&closure) == 1);
-    // A timer that is far away goes with the token.
+    // The cancel of the token removes the timer, although the timer would fire only after an hour.
     let hourly = queue.item(|| ()).token(&CancelToken::new()).spawn_every(LONG).unwrap();
     let (token, held) = (CancelToken::new(), Arc::clone(&closure));
     queue.item(move || drop(Arc::clone(&held))).token(&token).spawn_every(LONG).unwrap().detach();
@@ -764,7 +764,7 @@ fn a_token_ends_a_periodic_item() {
     assert_eq!((never.unwrap().runs(), ends.runs()), (0, runs));
 }
 
-/// Returns how many workers wait under a guard.
+/// Returns how many workers are blocked under a guard.
 fn blocked(executor: &Executor) -> usize {
     let workers = executor.dump().pools.into_iter().flat_map(|pool| pool.worker_details);
     workers.filter(|worker| worker.state == WorkerState::Blocked).count()
@@ -806,7 +806,7 @@ fn the_waits_of_the_crate_end_early() {
             });
             begun.recv().unwrap();
             let item = item.unwrap();
-            // Besides the item itself, the endless item waits.
+            // Two workers wait: that of the item, and that of the endless item.
             eventually("the item waits", || blocked(executor) == 2);
             assert!(!item.stop());
             assert!(item.join().unwrap());
@@ -814,7 +814,7 @@ fn the_waits_of_the_crate_end_early() {
     });
 }
 
-/// spec: I3.7: without a cancel, the waits are the usual ones; outside of items, too.
+/// spec: I3.7: without a cancel, cancellable waits behave as plain waits do, in items and outside of items.
 #[test]
 fn waits_that_are_not_cancelled_are_the_usual_ones() {
     let queue = WorkQueue::builder("q").build_on(&cpus(2)).unwrap();
@@ -859,7 +859,7 @@ fn waits_that_are_not_cancelled_are_the_usual_ones() {
     assert_eq!(token.enter(|| queue.spawn(|| 9).unwrap().join_cancellable()).unwrap().unwrap(), 9);
 }
 
-/// spec: I3.7: no notification is lost, while waits of both kinds are notified and cancelled.
+/// spec: I3.7: no notification is lost while plain and cancellable waits are notified and cancelled.
 #[test]
 fn a_condition_variable_loses_no_notification_to_a_cancel() {
     let executor = cpus(4);
@@ -893,7 +893,7 @@ fn a_condition_variable_loses_no_notification_to_a_cancel() {
             queue.spawn(take).unwrap()
         })
         .collect();
-    // An item that is stopped before it begins does not run.
+    // This loop waits, because an item that is stopped before it begins would not run.
     eventually("all of them have begun", || begun.load(Ordering::SeqCst) == 4);
     for round in 0..rounds {
         *shared.0.lock() += 1;
@@ -906,7 +906,7 @@ fn a_condition_variable_loses_no_notification_to_a_cancel() {
     for take in &takes {
         take.stop();
     }
-    // The plain wait is not ended by a cancel.
+    // A cancel does not end the plain wait, so this thread notifies it.
     eventually("the plain wait has ended", || {
         shared.1.notify_all();
         takes[0].is_finished()
@@ -914,7 +914,7 @@ fn a_condition_variable_loses_no_notification_to_a_cancel() {
     assert_eq!(takes.into_iter().map(|take| take.join().unwrap()).sum::<usize>(), rounds);
 }
 
-/// spec: I3.1: tasks wait for a token. I3.8: a waker that panics ends nothing of ours.
+/// spec: I3.1: tasks wait for a token. I3.8: a waker that panics ends no thread and no wait of the crate.
 #[test]
 fn tasks_wait_for_tokens_and_their_wakers_may_panic() {
     use std::task::{Context, Poll, Wake, Waker};
@@ -950,7 +950,7 @@ fn tasks_wait_for_tokens_and_their_wakers_may_panic() {
     assert_eq!(cmwq::blocking::block_on(token.child().cancelled_async()), Ok(()));
 }
 
-/// spec: I3.6, I3.8: each accepted item runs, or its owner learns that it does not, whatever cancels it and when.
+/// spec: I3.6, I3.8: each accepted item runs, or its owner learns that it does not, for all ways and times of a cancel.
 #[test]
 fn items_are_cancelled_in_every_way_while_they_are_queued_and_run() {
     on_each_executor(|executor| {
@@ -1007,7 +1007,7 @@ fn items_are_cancelled_in_every_way_while_they_are_queued_and_run() {
     });
 }
 
-/// spec: I3.4, I3.8: submissions and the end of the queue at the same time.
+/// spec: I3.4, I3.8: threads submit items while their queue is destroyed.
 #[test]
 fn a_queue_is_destroyed_at_once_while_threads_submit() {
     for round in 0..stress(20) {
@@ -1041,7 +1041,7 @@ fn a_queue_is_destroyed_at_once_while_threads_submit() {
     }
 }
 
-/// spec: I3.4 (`destroy_now`): a scope tells of its items that did not run, whether they had a slot or waited for one.
+/// spec: I3.4 (`destroy_now`): a scope reports how many of its items did not run, whether they had a slot or not.
 #[test]
 fn a_scope_tells_of_items_that_its_queue_gave_up() {
     let executor = one_cpu_unseen();
@@ -1052,7 +1052,7 @@ fn a_scope_tells_of_items_that_its_queue_gave_up() {
             for _ in 0..3 {
                 s.spawn(|| unreachable!("the only worker is held")).map(drop).unwrap();
             }
-            // The first call gives the items up, and then runs out of time.
+            // The first call gives the pending items up, and then times out, because the first item is still running.
             queue.destroy_now_timeout(Duration::from_millis(1)).unwrap_err();
             door.open();
             queue.destroy_now().unwrap();

@@ -1,4 +1,4 @@
-//! What is current for an issuer is current in the item.
+//! Hooks that carry values: a value that is current for the issuer is current in the item.
 
 use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -42,7 +42,8 @@ fn carrying(executor: &Executor) -> WorkQueue {
     WorkQueue::builder("carries").carry(innermost).build_on(executor).unwrap()
 }
 
-/// spec: I2.1 (what is current at a submission is current in the item): every way to submit an item.
+/// spec: I2.1 (what is current at a submission is current in the item): each way to submit an item carries the current
+/// value.
 #[test]
 fn every_submission_carries_what_is_current() {
     let executor = cpus(2);
@@ -72,7 +73,7 @@ fn every_submission_carries_what_is_current() {
     queue.item(&works[1]).after(later).enqueue().unwrap();
     queue.items(&works[2..]).enqueue().unwrap();
     let _ticks = queue.item(report()).spawn_every(later).unwrap();
-    // Eleven items run once, and the periodic one until its handle is dropped.
+    // Eleven items report once each, and the periodic item reports until its handle is dropped.
     for _ in 0..14 {
         assert_eq!(told.recv_timeout(SOON).unwrap(), ["request"]);
     }
@@ -80,7 +81,8 @@ fn every_submission_carries_what_is_current() {
     assert_eq!(queue.spawn(current).unwrap().join().unwrap(), [""; 0], "nothing is current");
 }
 
-/// spec: I2.1: each item of a batch carries what its own call of the hook has captured.
+/// spec: I2.1: the hook is called for each item of a batch, and each item carries the value that its own call has
+/// captured.
 #[test]
 fn each_item_of_a_batch_has_its_own_hook() {
     thread_local!(static NUMBER: Cell<usize> = const { Cell::new(usize::MAX) });
@@ -111,7 +113,8 @@ fn each_item_of_a_batch_has_its_own_hook() {
     }
 }
 
-/// spec: I2.9 (a hook that uses its own queue): it submits items and waits for them, also amid a batch.
+/// spec: I2.9 (a hook that uses its own queue): a hook submits items and waits for them, even while a batch is being
+/// queued.
 #[test]
 fn a_hook_may_submit_to_its_own_queue() {
     let executor = one_cpu();
@@ -147,7 +150,7 @@ fn a_hook_may_submit_to_its_own_queue() {
     }
 }
 
-/// spec: I2.1: an item's own submissions carry on what the item carries.
+/// spec: I2.1: if an item that carries a value submits another item, that item carries the same value.
 #[test]
 fn an_items_submissions_carry_on() {
     let executor = cpus(2);
@@ -171,7 +174,8 @@ fn nothing_stays_current_on_the_worker() {
     }
 }
 
-/// spec: I2.3 (reusable items): the submission that makes the item pending decides, and a replacement decides anew.
+/// spec: I2.3 (reusable items): a run sees the values of the submission that made the item pending. If another
+/// submission replaces this submission, the run sees the values of the later one.
 #[test]
 fn the_submission_that_makes_an_item_pending_decides() {
     let executor = one_cpu_unseen();
@@ -195,7 +199,8 @@ fn the_submission_that_makes_an_item_pending_decides() {
     assert!(submit("last", false, now));
     assert_eq!(told.recv_timeout(SOON).unwrap(), ["last"]);
 
-    // A cancelled entry that lies on the list is used again, and carries what the new submission carries.
+    // The cancelled item's entry is still on the list. The new submission uses this entry again, and the run sees the
+    // new submission's value.
     let (holder, door) = held(&WorkQueue::builder("holds").build_on(&executor).unwrap());
     assert!(submit("left behind", false, now) && work.cancel() && submit("anew", false, now));
     door.open();
@@ -205,7 +210,8 @@ fn the_submission_that_makes_an_item_pending_decides() {
     assert!(told.try_recv().is_err());
 }
 
-/// spec: I2.3, Q3.4: a full queue accepts a cancelled item whose entry lies on its list, with a hook as without.
+/// spec: I2.3, Q3.4: a full queue accepts a cancelled item whose entry is still on the queue's list, whether the queue
+/// has a hook or not.
 #[test]
 fn a_full_queue_takes_a_cancelled_item_again() {
     let executor = one_cpu_unseen();
@@ -231,8 +237,8 @@ fn a_full_queue_takes_a_cancelled_item_again() {
     }
 }
 
-/// spec: I2.3: an item that is queued again and again from several threads runs with the name of a submission, and
-/// each submission that makes it pending runs once.
+/// spec: I2.3: several threads queue the same item again and again. Each submission that makes the item pending leads
+/// to one run, and this run sees the name of that submission.
 #[test]
 fn names_are_not_mixed_up() {
     const ISSUERS: [&str; 3] = ["red", "green", "blue"];
@@ -261,7 +267,8 @@ fn names_are_not_mixed_up() {
     assert_eq!(queue.counters().panicked, 0);
 }
 
-/// spec: I2.4 (several hooks): those of the executor come first, and they are left in the reverse order.
+/// spec: I2.4 (several hooks): the executor's hooks are entered before the queue's hooks, and all hooks are left in the
+/// reverse order.
 #[test]
 fn hooks_nest() {
     let capture = |name: &'static str| move || move || Within::enter(name);
@@ -305,8 +312,8 @@ fn a_hook_that_panics_ends_nothing() {
     }
 }
 
-/// spec: I2.6 (dropped): a submission that is refused or cancelled drops what it has captured, and so does a queue
-/// with its hook.
+/// spec: I2.6 (dropped): a submission that is refused or cancelled drops the values that it has captured. A queue that
+/// ends drops its hook.
 #[test]
 fn what_is_not_used_is_dropped() {
     let token = Arc::new(Mutex::new(()));
@@ -340,7 +347,8 @@ fn what_is_not_used_is_dropped() {
     eventually("the hook ends with its queue", || shares() == 1);
 }
 
-/// spec: I2.8 (the item's token), I3.1: a hook that is called at the item's beginning finds the token of the item.
+/// spec: I2.8 (the item's token), I3.1: when a hook is called at the beginning of an item, the current token is the
+/// item's token.
 #[test]
 fn a_hook_finds_the_token_of_the_item() {
     thread_local!(static FOUND: RefCell<Option<CancelToken>> = const { RefCell::new(None) });

@@ -13,7 +13,7 @@ use crate::support::{
     on_each_executor_unseen, one_cpu, one_cpu_unseen, pool, stress, time_limit, unseen,
 };
 
-/// A crowd for each pool.
+/// Counts the items that run at the same time, in a `Crowd` for each pool.
 #[derive(Clone, Default)]
 struct Crowds(Arc<Mutex<HashMap<String, Arc<Crowd>>>>);
 
@@ -27,8 +27,8 @@ impl Crowds {
     }
 }
 
-/// spec: C1.1 (a per-CPU pool runs one item at a time while that item is runnable): this holds across all queues that
-/// share the pool.
+/// spec: C1.1 (a per-CPU pool runs one item at a time while that item is runnable): the limit holds for all queues that
+/// share the pool together.
 #[test]
 fn a_per_cpu_pool_runs_one_item_at_a_time() {
     on_each_executor_unseen(|executor| {
@@ -43,7 +43,7 @@ fn a_per_cpu_pool_runs_one_item_at_a_time() {
                 crowd.enter();
                 burn(Duration::from_micros(20));
                 if n % 4 == 0 {
-                    // Yielding the CPU is not blocking.
+                    // An item that yields the CPU does not block.
                     std::thread::yield_now();
                 }
                 crowd.leave();
@@ -118,7 +118,7 @@ fn a_warm_pool_makes_no_more_threads() {
         let pool = pool(&executor, "0");
         pool.idle == pool.workers && !pool.creating && pool.waking == 0
     };
-    // Two items that block in turn need two workers and a spare.
+    // Two items that block one after the other need two workers, and the pool keeps a spare.
     let round = || {
         let (one, two) = (Door::default(), Door::default());
         let (wait, opens) = (one.clone(), two.clone());
@@ -282,7 +282,7 @@ fn a_managed_pod_uses_all_of_its_cpus() {
             })
             .collect();
         eventually("ten are blocked", || blocked.inside() == 10);
-        // There is one item more than there are CPUs, so the last one has to wait.
+        // There is one more item than there are CPUs, so the last item has to wait.
         let (running, free) = (Arc::new(Crowd::default()), Door::default());
         let spinning: Vec<_> = (0..=count)
             .map(|_| {
@@ -313,7 +313,7 @@ fn a_plain_unbound_queue_starts_everything_up_to_max_active() {
                 let (door, crowd) = (door.clone(), Arc::clone(&crowd));
                 let item = move || {
                     crowd.enter();
-                    // The executor is not told that the item waits.
+                    // The item waits without a guard, so it counts as running.
                     door.wait_unguarded();
                     crowd.leave();
                 };
@@ -327,7 +327,7 @@ fn a_plain_unbound_queue_starts_everything_up_to_max_active() {
     });
 }
 
-/// Gives the pool this many workers: they are busy at the same time, and then idle.
+/// Gives the pool at least `count` workers, which are busy at the same time and then idle.
 fn crowd_of_workers(queue: &WorkQueue, count: usize) {
     let (door, crowd) = (Door::default(), Arc::new(Crowd::default()));
     let handles: Vec<_> = (0..count)

@@ -1,5 +1,6 @@
 //! Behaviour that users of the kernel's workqueues rely on, tested from outside as the kernel's own suites do.
-//! Behaviour that another module tests is not repeated here: `tests/contract.md` lists where each test is.
+//! Behaviour that another module tests is not tested again here. The last table of `tests/contract.md` names these
+//! tests.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -19,7 +20,7 @@ const KINDS: [fn(&'static str) -> WorkQueueBuilder; 5] =
 
 type Setter = fn(WorkQueueBuilder, bool) -> WorkQueueBuilder;
 
-/// The flags of a queue, and how each is set.
+/// The flags of a queue, each with its name and its setter.
 const FLAGS: [(&str, Setter); 5] = [
     ("high_priority", WorkQueueBuilder::high_priority),
     ("cpu_intensive", WorkQueueBuilder::cpu_intensive),
@@ -42,8 +43,8 @@ fn assert_works(queue: &WorkQueue) {
     assert_eq!((queue.destroy(), queue.len()), (Ok(0), 0));
 }
 
-/// spec: Q2.3 (all flags): every combination of kind and flags either works or is a contradiction. Two lines say which
-/// ones are contradictions.
+/// spec: Q2.3 (all flags): for every combination of kind and flags, the queue works, or building it is an error. Two
+/// lines of the test say which combinations are errors.
 #[test]
 fn every_combination_of_kind_and_flags_works_or_is_an_error() {
     let _limit = time_limit();
@@ -72,8 +73,8 @@ fn every_combination_of_kind_and_flags_works_or_is_an_error() {
     }
 }
 
-/// spec: F4.1 (chained queueing until empty), W2: an item that was queued twice before it began runs once. A drain
-/// waits for that run, for each further run that the item queues, and for the item that it queues last.
+/// spec: F4.1 (chained queueing until empty), W2: an item that was queued twice before it began runs once. The item
+/// queues itself for several more runs, and then another item. A drain waits for all of these runs.
 #[test]
 fn an_item_queued_twice_runs_once_and_its_chain_is_drained() {
     let _limit = time_limit();
@@ -96,8 +97,8 @@ fn an_item_queued_twice_runs_once_and_its_chain_is_drained() {
     }
 }
 
-/// spec: C1.2 (when the last running worker blocks, another starts): an item that blocks does not delay the batch
-/// behind it, even on one CPU.
+/// spec: C1.2 (when the last running worker blocks, another starts): an item that blocks does not delay the items that
+/// were queued after it as a batch, even on one CPU.
 #[test]
 fn a_blocked_item_does_not_stall_the_batch_behind_it() {
     let _limit = time_limit();
@@ -119,8 +120,8 @@ fn a_blocked_item_does_not_stall_the_batch_behind_it() {
     }
 }
 
-/// spec: Q2.1 (high_priority): high-priority items have pools of their own. So none waits for a backlog of normal
-/// items, even if the backlog makes no progress.
+/// spec: Q2.1 (high_priority): high-priority items have pools of their own. So no high-priority item waits for a
+/// backlog of normal items, even if the backlog makes no progress.
 #[test]
 fn a_high_priority_item_runs_ahead_of_a_backlog() {
     let _limit = time_limit();
@@ -145,8 +146,8 @@ fn a_high_priority_item_runs_ahead_of_a_backlog() {
     }
 }
 
-/// spec: F6.3 (all waits have a timeout): time-outs race with the end of the awaited event. If a wait reports the end,
-/// the event is over; otherwise the caller can wait again.
+/// spec: F6.3 (all waits have a timeout): a wait may time out just when the awaited event occurs. If the wait reports
+/// the event, the event has occurred. Otherwise, the caller can wait again.
 #[test]
 fn timeouts_race_with_the_end() {
     let _limit = time_limit();
@@ -179,7 +180,7 @@ fn timeouts_race_with_the_end() {
         });
         queue.enqueue(&work).unwrap();
         match work.flush_timeout(timeout) {
-            // The result is false if the item had ended before the call.
+            // The flush returns false if the item had ended before the call.
             Ok(_waited) => assert_eq!(work_ended.swap(0, Ordering::SeqCst), 1),
             Err(error) => assert_eq!(error, WaitError::TimedOut),
         }
@@ -187,7 +188,7 @@ fn timeouts_race_with_the_end() {
             Ok(_) => assert!(!work.is_pending() && !work.is_running()),
             Err(error) => assert_eq!(error, WaitError::TimedOut),
         }
-        // In every case the item can be used again.
+        // The item can be used again, whether the wait has timed out or not.
         assert!(!work.is_disabled() && work.cancel_and_wait().is_ok());
         match queue.drain_timeout(timeout) {
             Ok(()) => assert!(queue.is_empty()),
@@ -197,7 +198,8 @@ fn timeouts_race_with_the_end() {
     }
 }
 
-/// Items that keep themselves going, one for each CPU. Each one stops at times. The herd records where they ran.
+/// Items that queue themselves again, one for each CPU. Each item stops doing so after every third run. The herd counts
+/// the runs, and records each run on a wrong CPU.
 struct Herd {
     queue: WorkQueue,
     items: Vec<Work>,
@@ -233,12 +235,13 @@ impl Herd {
     }
 }
 
-/// spec: W5.6, W6 (on a CPU that was named): items that arm their own timers stay on their CPU. A shepherd, itself a
-/// delayed item, restarts the stopped ones, each on its own CPU.
+/// spec: W5.6, W6 (on a CPU that was named): items that arm their own timers stay on their CPU. Another delayed item,
+/// the shepherd, restarts the stopped items, each on its own CPU.
 #[test]
 fn items_that_arm_themselves_on_every_cpu_are_kept_going_by_a_shepherd() {
     let _limit = time_limit();
-    // The CPUs are made up: workers queue to their own made-up CPU, whatever the real one is.
+    // The CPUs are made up. A worker belongs to one of them, and its items queue to this CPU, regardless of the real
+    // CPU.
     let executor = builder("l3:1 core:4 pu:1").0.build().unwrap();
     let herd = Herd::new(&executor);
     let shepherds = WorkQueue::unbound("shepherds").build_on(&executor).unwrap();
@@ -254,7 +257,7 @@ fn items_that_arm_themselves_on_every_cpu_are_kept_going_by_a_shepherd() {
     let went_on = || herd.runs.iter().all(|runs| runs.load(Ordering::SeqCst) >= 20);
     eventually("each item went on, and was restarted", went_on);
 
-    // The order of a teardown: first the item that queues, then the items that it queues.
+    // A teardown first stops the item that queues other items, and then those items.
     shepherd.disable_and_wait().unwrap();
     for item in &herd.items {
         item.cancel_and_wait().unwrap();

@@ -20,7 +20,7 @@ fn is_about(found: Duration, expected: Duration, tolerance: Duration) {
     assert!(found.abs_diff(expected) <= tolerance, "{found:?}, and not {expected:?}");
 }
 
-/// spec: O1.1 (started, completed): a thread that has joined or flushed finds the item counted.
+/// spec: O1.1 (started, completed): after a thread has joined or flushed an item, it finds the item counted.
 #[test]
 fn an_item_is_in_flight_from_its_beginning_to_its_end() {
     on_each_executor(|executor| {
@@ -59,7 +59,7 @@ fn an_item_that_panics_has_completed() {
     });
 }
 
-/// spec: O1.7 (cancelled): an item counts as cancelled when its place in the queue is reached, wherever that is.
+/// spec: O1.7 (cancelled): a cancelled item counts when a worker reaches its place, on either list.
 #[test]
 fn a_cancelled_item_is_counted_when_its_place_is_reached() {
     let _limit = time_limit();
@@ -94,7 +94,7 @@ fn every_submission_is_counted_though_two_share_a_place() {
         assert!(work.cancel());
     }
     assert_eq!(queue.enqueue(&work), Ok(true));
-    // The item is moved to a timer, which fires: that adds two submissions.
+    // The item's submission is replaced, which adds another submission.
     assert!(queue.item(&work).reschedule().unwrap());
     door.open();
     queue.flush().unwrap();
@@ -103,7 +103,7 @@ fn every_submission_is_counted_though_two_share_a_place() {
     assert_eq!((counters.started, counters.cancelled), (2, 6));
 }
 
-/// spec: O1.7 (cancelled): a worker had popped the entry while the item ran.
+/// spec: O1.7 (cancelled): a cancelled item counts at once if a worker had popped its entry.
 #[test]
 fn an_entry_that_a_worker_has_popped_is_counted_at_once() {
     let _limit = time_limit();
@@ -126,8 +126,8 @@ fn an_entry_that_a_worker_has_popped_is_counted_at_once() {
     assert_eq!((counters.started, counters.completed, counters.cancelled), (2, 2, 1));
 }
 
-/// spec: O1.13: each way to submit counts what it refuses for lack of room, and a call that waits for room counts
-/// nothing.
+/// spec: O1.13: each way to submit counts the items that it refuses for lack of room. A call that waits for room counts
+/// none.
 #[test]
 fn refused_items_and_permits_are_counted() {
     on_each_executor(|executor| {
@@ -172,7 +172,7 @@ fn refused_items_and_permits_are_counted() {
 }
 
 /// spec: O1.2: an item that a shutdown gives up counts neither as started nor as cancelled. An item that was cancelled
-/// before counts as cancelled.
+/// before the shutdown counts as cancelled.
 #[test]
 fn items_given_up_are_in_no_count() {
     let _limit = time_limit();
@@ -198,7 +198,7 @@ fn a_wake_up_is_credited_to_the_queue_that_blocks() {
     let executor = unseen(builder).build().unwrap();
     let [blocks, other] =
         ["blocks", "other"].map(|name| WorkQueue::per_cpu(name).build_on(&executor).unwrap());
-    // A worker that was just made looks for work by itself, which would hide the wake-up.
+    // A new worker looks for work before it first sleeps. So a test with a new worker might see no wake-up.
     other.spawn(|| ()).unwrap().join().unwrap();
     falls_quiet(&prefix);
     a_blocked_item_lets_another_one_in(&blocks);
@@ -222,7 +222,7 @@ fn offenders_are_credited_to_their_queue() {
     let queues =
         ["sleeps", "burns", "behind"].map(|name| WorkQueue::per_cpu(name).build_on(&executor).unwrap());
     let [sleeps, burns, behind] = &queues;
-    // A worker that was just made looks for work by itself, and then no queue is credited.
+    // A new worker looks for work before it first sleeps, and then no queue is credited with a wake-up.
     behind.spawn(|| ()).unwrap().join().unwrap();
     falls_quiet(&prefix);
     let door = Door::default();
@@ -250,14 +250,14 @@ fn offenders_are_credited_to_their_queue() {
     assert_eq!((behind.undeclared_blocks, behind.cpu_hogs), (0, 0));
     let of_types =
         |offenders: Vec<cmwq::Offender>| -> u64 { offenders.iter().map(|type_of| type_of.count).sum() };
-    // The next item begins before the manager adds the offender to the list.
+    // The next item may begin before the manager has added the offender to its list.
     let blocks = sleeps.undeclared_blocks + burns.undeclared_blocks;
     eventually("the lists agree", || {
         (of_types(executor.hogs()), of_types(executor.undeclared_blockers())) == (burns.cpu_hogs, blocks)
     });
 }
 
-/// spec: O1.6 (mayday, rescued): the sum over the CPUs.
+/// spec: O1.6 (mayday, rescued): the counters are sums over the CPUs.
 #[test]
 fn calls_for_help_are_credited_to_the_queue() {
     let _limit = time_limit();
@@ -363,7 +363,7 @@ fn knows_cpu_time(executor: &Executor) -> bool {
     !is_portable(executor)
 }
 
-/// spec: O1.4 (CPU time): it is counted while the item runs, and afterwards.
+/// spec: O1.4 (CPU time): an item's CPU time is counted while it runs, and stays counted afterwards.
 #[test]
 fn cpu_time_is_seen_while_it_is_used() {
     let _limit = time_limit();
@@ -435,15 +435,15 @@ fn sleeping_items_use_no_cpu_time() {
     }
 }
 
-/// spec: O1.4 (CPU time): two queues alternate on one worker. Each gets its own items' time, whatever their lengths
-/// are.
+/// spec: O1.4 (CPU time): two queues alternate on one worker. Each queue is credited with the time of its own items,
+/// whether these are long or short.
 #[test]
 fn queues_that_alternate_get_their_own_cpu_time() {
     let _limit = time_limit();
     let executor = builder("core:1 pu:1").0.build().unwrap();
     let mut lengths = vec![(3000, 0, 40), (400, 20, 300), (40, 2, 3000)];
     if has_yields() || stretch() > 1 {
-        // The yields or the emulator take longer for each item than these items do.
+        // The yields or the emulator add more time to each item than these short items take themselves.
         lengths.pop();
     }
     for (long, short, rounds) in lengths {
@@ -472,8 +472,8 @@ fn queues_that_alternate_get_their_own_cpu_time() {
     }
 }
 
-/// spec: O1.4 (CPU time): an item that is found to be long, or that blocks at its end, gets its time even after a few
-/// short items.
+/// spec: O1.4 (CPU time): an item that is found to be long, or that blocks at its end, is credited with its own time
+/// after short items.
 #[test]
 fn a_long_item_among_short_ones_gets_its_own_cpu_time() {
     let _limit = time_limit();
@@ -483,7 +483,7 @@ fn a_long_item_among_short_ones_gets_its_own_cpu_time() {
         let [longs, shorts] =
             ["longs", "shorts"].map(|name| WorkQueue::per_cpu(name).build_on(&executor).unwrap());
         for _ in 0..60 {
-            // All items wait for the worker, so that it goes from one to the next without a rest.
+            // All items are queued before the worker is free, so the worker does not rest between them.
             let (_holder, door) = held(&shorts);
             for _ in 0..100 {
                 drop(shorts.spawn(|| spin(Duration::from_micros(1))).unwrap());

@@ -42,8 +42,8 @@ fn an_item_knows_itself_and_its_queue() {
     });
 }
 
-/// spec: W10.2: outside of an item there is no current work or queue, and the text of a description is not even
-/// formatted.
+/// spec: W10.2: outside of items, there is no current work or queue. `set_description` does not even format its
+/// argument.
 #[test]
 fn outside_of_items_nothing_is_current() {
     struct Unformatted;
@@ -87,7 +87,7 @@ fn a_queue_without_handles_is_gone_for_its_items_too() {
     });
 }
 
-/// spec: W10.3, W9: the handle that an item asks for may be the last one of its queue, or of the item itself.
+/// spec: W10.3, W9: an item may ask for a handle of its queue or of itself, and this handle may become the last one.
 #[test]
 fn a_handle_that_an_item_asks_for_may_be_the_last() {
     on_each_executor(|executor| {
@@ -118,7 +118,8 @@ fn a_handle_that_an_item_asks_for_may_be_the_last() {
     });
 }
 
-/// spec: W10.2: an item that runs for two queues in turn belongs to the queue that the present run was queued to.
+/// spec: W10.2: if an item is queued to two queues in turn, its current queue is that to which the present run was
+/// queued.
 #[test]
 fn the_queue_is_that_of_the_present_run() {
     let _limit = time_limit();
@@ -144,7 +145,8 @@ fn the_queue_is_that_of_the_present_run() {
     assert_eq!(*names.lock().unwrap(), ["one", "other"]);
 }
 
-/// spec: W10.2: the captures of an item are dropped as a part of the item, but after its function has ended.
+/// spec: W10.2: the values that an item has captured are dropped as a part of the item, but after its function has
+/// ended.
 #[test]
 fn destructors_belong_to_the_queue_and_to_no_work() {
     struct Asks(mpsc::Sender<(bool, Option<String>)>);
@@ -171,8 +173,8 @@ fn destructors_belong_to_the_queue_and_to_no_work() {
     assert_eq!(told.recv().unwrap(), (false, Some("q".to_owned())));
 }
 
-/// spec: W10.4 (set_description, shown in dumps): the description is shown while the item runs or blocks, complete, and
-/// on one line.
+/// spec: W10.4 (set_description, shown in dumps): the whole description is shown on one line while the item runs or
+/// blocks.
 #[test]
 fn a_description_is_shown_until_its_item_ends() {
     on_each_executor(|executor| {
@@ -205,7 +207,8 @@ fn a_description_is_shown_until_its_item_ends() {
     });
 }
 
-/// spec: W10.4: items on many threads set descriptions while dumps are taken.
+/// spec: W10.4: while dumps are taken, items on many threads set descriptions, and each dump shows them with the right
+/// items.
 #[test]
 fn descriptions_are_never_mixed_up() {
     let _limit = time_limit();

@@ -1,4 +1,4 @@
-//! Items that are queued later.
+//! Items that are submitted with a delay.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
@@ -69,7 +69,7 @@ fn a_zero_delay_queues_at_once() {
     assert_eq!(*order.lock().unwrap(), [1, 2, 3]);
 }
 
-/// Sets a flag when it is dropped, also by a panic.
+/// Sets a flag when it is dropped, even if the drop is due to a panic.
 struct StopsWhenDropped(Arc<AtomicBool>);
 
 impl Drop for StopsWhenDropped {
@@ -78,8 +78,8 @@ impl Drop for StopsWhenDropped {
     }
 }
 
-/// spec: W5.1 (zero delay queues at once): the item is queued when the call returns, though the manager fires timers
-/// all the while.
+/// spec: W5.1 (zero delay queues at once): the item is queued when the call returns, even while the manager fires other
+/// timers.
 #[test]
 fn a_zero_delay_leaves_nothing_to_the_manager() {
     let _limit = time_limit();
@@ -104,8 +104,8 @@ fn a_zero_delay_leaves_nothing_to_the_manager() {
     });
 }
 
-/// spec: W5.1 (equal deadlines in the order they were armed): items of an ordered queue run in the order in which their
-/// timers queued them. All timers are armed for the same moment, as exactly as the clock permits.
+/// spec: W5.1 (equal deadlines in the order they were armed): the items of an ordered queue run in the order in which
+/// their timers fire. Each half of the timers is armed for the same moment, as exactly as the clock permits.
 #[test]
 fn timers_fire_in_the_order_of_their_deadlines() {
     let _limit = time_limit();
@@ -115,7 +115,7 @@ fn timers_fire_in_the_order_of_their_deadlines() {
     let works: Vec<Work> = (0..200)
         .map(|n: u64| {
             let order = Arc::clone(&order);
-            // The first half is due last.
+            // The first hundred items are due a second after the others.
             let late = Duration::from_millis(if n < 100 { 1000 } else { 0 });
             let work = Work::new(move || order.lock().unwrap().push(n));
             queue
@@ -128,13 +128,13 @@ fn timers_fire_in_the_order_of_their_deadlines() {
         .collect();
     eventually("all ran", || order.lock().unwrap().len() == works.len());
     let order = order.lock().unwrap();
-    // Each timer was armed later than the one before, with a delay shorter by the same time. The deadlines differ only
-    // by the clock's steps.
+    // Each delay is shorter than the one before by the time that has passed. So the deadlines of a half differ only by
+    // the clock's steps.
     assert!(order[..100].iter().all(|n| *n >= 100), "{order:?}");
     assert!(order[100..].iter().all(|n| *n < 100), "{order:?}");
 }
 
-/// spec: Q3.4, W5.2: while an ordered queue stands still, the places of one item stay within the queue's bound.
+/// spec: Q3.4, W5.2: while an ordered queue runs nothing, the places that one item takes stay within the queue's bound.
 #[test]
 fn an_item_that_is_moved_again_and_again_stays_within_the_bound() {
     let _limit = time_limit();
@@ -164,11 +164,11 @@ fn an_item_that_is_moved_again_and_again_stays_within_the_bound() {
     assert_eq!(queue.item(&work).reschedule(), Ok(false), "there is room again");
     queue.flush().unwrap();
     assert_eq!(runs.load(Ordering::SeqCst), 1);
-    // The flush may return before the last slot is given up.
+    // The flush may return shortly before the last slot is free.
     eventually("every place was given back", || queue.is_empty());
 }
 
-/// spec: Q3.4, W5.2: where an item keeps its place, moving it takes no other place.
+/// spec: Q3.4, W5.2: in a queue where a moved item keeps its place, moving it takes no second place.
 #[test]
 fn an_item_that_keeps_its_place_needs_no_room() {
     let _limit = time_limit();
@@ -196,7 +196,7 @@ fn an_item_that_keeps_its_place_needs_no_room() {
     queue.flush().unwrap();
 }
 
-/// spec: W5.1 (reschedule): the result says whether the item was pending, in each state of the item.
+/// spec: W5.1 (reschedule): in each state of the item, the result says whether the item was pending.
 #[test]
 fn moving_an_item_replaces_its_pending_run() {
     let _limit = time_limit();
@@ -230,7 +230,7 @@ fn moving_an_item_replaces_its_pending_run() {
     }
 }
 
-/// spec: W5.1 (debounced): of many calls, the last one takes effect.
+/// spec: W5.1 (debounced): of many calls before the item runs, only the last one takes effect.
 #[test]
 fn an_item_that_is_moved_again_and_again_runs_once() {
     let _limit = time_limit();
@@ -313,7 +313,7 @@ fn a_closure_runs_later_and_is_joined() {
             let patient = patient.join_timeout(Duration::from_millis(1)).unwrap_err();
             assert!(patient.cancel() && !patient.cancel());
             assert!(matches!(patient.join(), Err(JoinError::Cancelled)));
-            // A detached closure runs, too.
+            // A closure whose handle is dropped runs, too.
             let (tell, told) = mpsc::channel();
             drop(queue.item(move || tell.send(()).unwrap()).after(delay).spawn().unwrap());
             told.recv_timeout(SOON).unwrap();
@@ -378,14 +378,14 @@ fn an_armed_timer_wakes_no_thread_before_it_is_due() {
     works.iter().for_each(|work| assert!(work.cancel()));
 }
 
-/// spec: W5.2 (100 000 timers): of the armed timers, a third is cancelled and a third moved. Each of the others runs
-/// once.
+/// spec: W5.2 (100 000 timers): a third of the armed timers is cancelled, and a third is moved. Each item of the last
+/// third runs once.
 #[test]
 fn very_many_timers_are_armed_moved_and_cancelled() {
     let _limit = time_limit();
     let queue = WorkQueue::builder("q").build_on(&one_cpu()).unwrap();
     let runs = Arc::new(AtomicUsize::new(0));
-    // With yields, each operation takes many times as long.
+    // In a build with yields, each operation takes many times as long.
     let count = stress(if has_yields() { 10_000 } else { 100_000 });
     let mut random = Rng::with_seed(5);
     let works: Vec<Work> = (0..count).map(|_| counting(&runs)).collect();
@@ -397,7 +397,7 @@ fn very_many_timers_are_armed_moved_and_cancelled() {
     for (n, work) in works.iter().enumerate() {
         match n % 3 {
             0 => cancelled += usize::from(work.cancel()),
-            // Some of these have run already, and run again.
+            // Some of these items have run already, and run a second time.
             1 => {
                 cancelled += usize::from(
                     queue.item(work).after(Duration::from_micros(random.u64(..500))).reschedule().unwrap(),
@@ -460,7 +460,7 @@ fn a_timer_either_fires_or_is_cancelled() {
     });
 }
 
-/// spec: Q3, W5.1: an armed item is queued when it is due, even if the queue is full then.
+/// spec: Q3, W5.1: an armed item is queued when its delay ends, even if the queue is full then.
 #[test]
 fn a_timer_fires_into_a_full_queue() {
     let _limit = time_limit();
@@ -485,7 +485,7 @@ fn a_timer_fires_into_a_full_queue() {
     drop(busy);
 }
 
-/// spec: W3, W5.1: a timer that fires while its item runs leads to one more run, after this one.
+/// spec: W3, W5.1: a timer that fires while its item runs leads to one more run, after the current one.
 #[test]
 fn a_timer_may_fire_while_its_item_runs() {
     on_each_executor(|executor| {

@@ -18,7 +18,8 @@ use crate::support::{
 const KINDS: [fn(&'static str) -> WorkQueueBuilder; 5] =
     [WorkQueue::builder, WorkQueue::per_cpu, WorkQueue::unbound, WorkQueue::ordered, kernel::bh];
 
-/// spec: W1.5 (dropping the handle detaches), F1: on every kind of queue, items run that each queue the next one.
+/// spec: W1.5 (dropping the handle detaches), F1: items on every kind of queue run, and each of them queues another
+/// item.
 #[test]
 fn items_without_a_handle_run_on_every_kind_of_queue() {
     on_each_executor(|executor| {
@@ -56,7 +57,7 @@ fn the_result_is_dropped_by_the_worker_that_made_it() {
     assert!(told.recv_timeout(SOON).unwrap().starts_with('u'));
 }
 
-/// spec: W9, W1.5: the panic handler is called and the worker lives on, even if the destructor of the payload or of the
+/// spec: W9, W1.5: the panic handler is called and the worker survives, even if the destructor of the payload or of the
 /// result panics.
 #[test]
 fn a_panic_without_a_handle_reaches_the_handler() {
@@ -78,14 +79,14 @@ fn a_panic_without_a_handle_reaches_the_handler() {
         assert_eq!(queue.spawn(|| 4).unwrap().join().unwrap(), 4);
         let reports = std::mem::take(&mut *reports.lock().unwrap());
         let mut payloads: Vec<_> = reports.iter().map(|(_, _, payload)| payload.as_str()).collect();
-        // Several items may run at once, so the order of the reports is open.
+        // Several items may run at once, so the reports may be in any order.
         payloads.sort_unstable();
         assert_eq!(payloads, ["oh no", "something else"]);
         assert!(reports.iter().all(|(queue, item, _)| queue == "risky" && item.contains("without_a_handle")));
     }
 }
 
-/// Asserts that the queue refuses an item with this error, and hands back the same closure and not a copy.
+/// Asserts that the queue refuses an item with this error, and hands back the closure itself and not a copy.
 fn is_refused(queue: &WorkQueue, error: QueueError) {
     let text = "not copied".to_owned();
     let address = text.as_ptr() as usize;
@@ -95,8 +96,8 @@ fn is_refused(queue: &WorkQueue, error: QueueError) {
     assert_eq!(text.as_ptr() as usize, address);
 }
 
-/// spec: Q3 (`max_pending`: Full, the closure back), F4, E5, W1.5: the queue is full, draining or destroyed, or its
-/// executor was shut down.
+/// spec: Q3 (`max_pending`: Full, the closure back), F4, E5, W1.5: this holds if the queue is full, draining or
+/// destroyed, and if its executor was shut down.
 #[test]
 fn a_refusal_hands_the_closure_back() {
     let _limit = time_limit();
@@ -136,7 +137,7 @@ fn detached_items_are_dropped_once_on_every_path() {
     for kind in KINDS {
         let executor: Executor = one_cpu_unseen();
         let queue = kind("q").build_on(&executor).unwrap();
-        // An unbound queue would start as many items as it has slots.
+        // Without this limit, an unbound queue would start as many items as it has slots.
         let _unless_ordered_or_bh = queue.set_max_active(1);
         let (closures, results) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
         let count = stress(300);

@@ -1,5 +1,5 @@
-//! Undeclared blocking: the detector finds every way to block, the count of running workers is right in the end, and
-//! nothing else is taken for blocking.
+//! Undeclared blocking: the detector finds every way to block, and takes nothing else for blocking. The count of
+//! running workers is right in the end.
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -18,13 +18,13 @@ use crate::support::{
 /// All modes that detect undeclared blocking.
 const MODES: [Detection; 3] = [Detection::Sampling, Detection::Switches, Detection::Auto];
 
-/// Returns the modes that detect undeclared blocking. Where the system permits no records of context switches, leaves
-/// out the mode that needs them, and reports that.
+/// Returns the modes that detect undeclared blocking. If the system permits no records of context switches, leaves out
+/// the mode that needs them, and reports this.
 #[track_caller]
 pub(crate) fn modes() -> impl Iterator<Item = Detection> {
     let executor = builder("core:1 pu:1").0.detection(Detection::Switches).build().unwrap();
     let queue = WorkQueue::per_cpu("q").build_on(&executor).unwrap();
-    // Once it has made a worker, the manager knows which mode works.
+    // The manager finds out which mode works when it makes a worker.
     queue.spawn(|| ()).unwrap().join().unwrap();
     let dump = executor.dump();
     let records = dump.portable || dump.detection == Detection::Switches;
@@ -34,10 +34,10 @@ pub(crate) fn modes() -> impl Iterator<Item = Detection> {
     MODES.into_iter().filter(move |mode| records || *mode != Detection::Switches)
 }
 
-/// An item that blocks and has to be found, and a closure that ends the block.
+/// An item that blocks without a guard, and a closure that ends the block.
 pub(crate) type Blocker = (Box<dyn FnOnce() + Send>, Box<dyn FnOnce() + Send>);
 
-/// The name of a way in which items block, and a function that makes such a blocker.
+/// A way to block: its name, and a function that makes such a blocker.
 pub(crate) type Way = (&'static str, fn() -> Blocker);
 
 /// The ways in which items block.
@@ -81,7 +81,7 @@ pub(crate) const WAYS: [Way; 4] = [
     }),
 ];
 
-/// An executor of one CPU with this detection mode, or `None` where threads cannot be observed.
+/// Makes an executor with one CPU and this detection mode. Returns `None` if this build cannot observe threads.
 pub(crate) fn looking(mode: Detection) -> Option<Executor> {
     let executor = builder("core:1 pu:1").0.detection(mode).build().unwrap();
     sees(&executor).then_some(executor)
@@ -114,8 +114,8 @@ pub(crate) fn comes_to_rest(executor: &Executor) {
     });
 }
 
-/// Asserts that the pool is at rest, and then that it runs one item at a time. An item may really have slept, so the
-/// check is tried several times.
+/// Asserts that the pool is at rest, and then that it runs one item at a time. Tries this several times, because an
+/// item of the check itself may sleep, and then another item may run beside it.
 #[track_caller]
 pub(crate) fn check_count(executor: &Executor, queue: &WorkQueue) {
     comes_to_rest(executor);
@@ -126,7 +126,7 @@ pub(crate) fn check_count(executor: &Executor, queue: &WorkQueue) {
             move || {
                 crowd.enter();
                 burn(Duration::from_micros(20));
-                // Lets another worker run here if the pool permits one.
+                // If the pool wrongly runs another worker, the yield gives that worker the CPU.
                 std::thread::yield_now();
                 crowd.leave();
             }
@@ -140,8 +140,8 @@ pub(crate) fn check_count(executor: &Executor, queue: &WorkQueue) {
     a_blocked_item_lets_another_one_in(queue);
 }
 
-/// spec: S1.1: the next item of the CPU starts, whatever an item waits for, on every kind of queue that counts running
-/// workers.
+/// spec: S1.1: when an item blocks without a guard, the CPU's next item starts. This holds for every way to block, and
+/// for every kind of queue that counts running workers.
 #[test]
 fn an_item_that_blocks_undeclared_lets_the_next_one_start() {
     let _limit = time_limit();
@@ -163,7 +163,8 @@ fn an_item_that_blocks_undeclared_lets_the_next_one_start() {
     }
 }
 
-/// spec: S1.1: as many items block as the pod has CPUs; then the next ones start, and so on.
+/// spec: S1.1: when as many items block as the pod has CPUs, as many further items start. The same holds when these
+/// block, too.
 #[test]
 fn a_pod_full_of_blocked_items_goes_on() {
     let _limit = time_limit();
@@ -187,8 +188,8 @@ fn a_pod_full_of_blocked_items_goes_on() {
     }
 }
 
-/// spec: S1.10: items of a pool compute for so long that the manager checks the pool only rarely. Then an item blocks,
-/// without a guard, in `may_block`, or after its worker was replaced.
+/// spec: S1.10: the manager finds a block even if the pool's items have computed for so long that it checks the pool
+/// only rarely. The item blocks without a guard, in `may_block`, or after its worker was replaced.
 #[test]
 fn a_block_after_a_long_calm_is_found() {
     let _limit = time_limit();
@@ -221,12 +222,12 @@ fn a_block_after_a_long_calm_is_found() {
     }
 }
 
-/// spec: S1.2 (choice on the builder): the mode in force is the requested one, or the reason is shown.
+/// spec: S1.2 (choice on the builder): the mode in force is the requested one, or the dump shows the reason.
 #[test]
 fn the_mode_that_is_in_force_is_shown() {
     let told = |asked| {
         let executor = builder("core:1 pu:1").0.detection(asked).build().unwrap();
-        // Once it has made a worker, the manager knows which mode works.
+        // The manager finds out which mode works when it makes a worker.
         let queue = WorkQueue::per_cpu("q").build_on(&executor).unwrap();
         queue.spawn(|| ()).unwrap().join().unwrap();
         let snapshot = executor.dump();
@@ -249,7 +250,8 @@ fn the_mode_that_is_in_force_is_shown() {
     }
 }
 
-/// spec: S1.5 (an idle executor makes no wake-ups): after many blocks were detected, the executor sleeps.
+/// spec: S1.5 (an idle executor makes no wake-ups): after the executor has detected many blocks, all of its threads
+/// sleep.
 #[test]
 fn after_a_burst_of_blocking_the_executor_is_quiet() {
     let _limit = time_limit();
@@ -275,7 +277,8 @@ fn wait_for_the_next(queue: &WorkQueue) {
     door.wait_unguarded();
 }
 
-/// spec: S1.1, W9: the destructor of a result and the panic handler are parts of the item, and may block it as well.
+/// spec: S1.1, W9: the destructor of a result and the panic handler are parts of the item. The detector finds their
+/// blocks as well.
 #[test]
 fn destructors_and_panic_handlers_that_block_are_found() {
     struct Sleepy(WorkQueue);
@@ -302,7 +305,7 @@ fn destructors_and_panic_handlers_that_block_are_found() {
     for n in 1..=5 {
         let (sleepy, door) = (Sleepy(own.clone()), Door::default());
         let wait = door.clone();
-        // No thread takes the result, so the worker drops it.
+        // The handle is dropped, so the worker drops the result.
         drop(own.spawn(move || {
             wait.wait();
             sleepy
@@ -313,11 +316,11 @@ fn destructors_and_panic_handlers_that_block_are_found() {
         assert_eq!(handled.load(Ordering::SeqCst), n);
         check_count(&executor, &own);
     }
-    // A handler that owns a queue would keep the executor alive.
+    // The panic handler holds this queue, and would keep the executor alive.
     queue.lock().unwrap().take();
 }
 
-/// The number of this process's descriptors from which records of context switches are read.
+/// Returns how many descriptors this process has from which it reads records of context switches.
 fn open_rings() -> usize {
     let descriptors = std::fs::read_dir("/proc/self/fd").unwrap();
     let targets = descriptors.filter_map(|entry| std::fs::read_link(entry.unwrap().path()).ok());
@@ -325,7 +328,7 @@ fn open_rings() -> usize {
 }
 
 /// spec: S5.4 (the rings of a covered pool are closed): the manager opens rings when it watches the pool. It closes
-/// them when workers sleep and come back again and again, although work is pending and the watch goes on.
+/// them when workers sleep and come back again and again, although work is pending and it still watches the pool.
 ///
 /// The test looks at all descriptors of its process, so it runs in a process of its own.
 #[test]
@@ -345,7 +348,7 @@ fn the_rings_of_a_covered_pool_are_closed() {
     }
     let queue = WorkQueue::builder("q").build_on(&executor).unwrap();
     queue.spawn(|| ()).unwrap().join().unwrap();
-    // The executor keeps a descriptor that is no worker's ring.
+    // The executor always keeps one such descriptor that is not the ring of a worker.
     let before = open_rings();
     let keep_pending = |item: fn()| {
         let short = 500_usize.saturating_sub(queue.len());
@@ -362,7 +365,8 @@ fn the_rings_of_a_covered_pool_are_closed() {
     queue.flush().unwrap();
 }
 
-/// spec: C6.2 ((b) takes long with guards and detection off): the items sleep one after the other.
+/// spec: C6.2 ((b) takes long with guards and detection off): the items sleep one after the other, because no other
+/// item starts during a sleep.
 #[test]
 fn without_guards_and_detection_nothing_fills_a_sleep() {
     let _limit = time_limit();
@@ -375,7 +379,7 @@ fn without_guards_and_detection_nothing_fills_a_sleep() {
         let item = move || {
             crowd.enter();
             burn(Duration::from_millis(5));
-            // Several times as long as detection needs.
+            // This sleep is several times as long as detection would need.
             nap(Duration::from_millis(10));
             crowd.leave();
         };

@@ -1,5 +1,5 @@
-//! Undeclared blocking together with everything else: guards of both strengths, used well and badly, hogs, panics,
-//! attribute changes, and ends of queues and executors. No item is lost, and the counts are right in the end.
+//! Undeclared blocking, mixed with guards of both kinds, misused guards, CPU hogs, panics, attribute changes, and ends
+//! of queues and executors. No item is lost, and the counts are right in the end.
 
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -87,7 +87,7 @@ fn behave(kind: u64, time: u64, lock: &Mutex<u64>) {
     }
 }
 
-/// Lets two issuers queue such items, some of which queue more, until all have run.
+/// Queues items with random behaviours from two issuers, and waits until all have run. Some items queue another item.
 fn mix(executor: &Executor, seed: u64, items: usize) {
     let queues = queues(executor);
     let (runs, lock) = (Arc::new(AtomicUsize::new(0)), Arc::new(Mutex::new(0)));
@@ -125,14 +125,15 @@ fn mix(executor: &Executor, seed: u64, items: usize) {
     comes_to_rest(executor);
 }
 
-/// spec: S1.7, S2, C1, C2: on executors of all shapes.
+/// spec: S1.7, S2, C1, C2: no item is lost on executors of all shapes, and no worker counts as running in the end.
 #[test]
 fn mixed_declared_and_undeclared_blocking_balances() {
     let seed = AtomicUsize::new(1);
     on_each_executor(|executor| mix(executor, seed.fetch_add(1, Ordering::SeqCst) as u64, stress(150)));
 }
 
-/// spec: S1.7, S2, C1, C2: in each mode, on one CPU, where a wrong count shows, and with a low threshold for hogs.
+/// spec: S1.7, S2, C1, C2: the count of running workers is right in each mode. The executor has one CPU, where a wrong
+/// count shows, and a low threshold for hogs.
 #[test]
 fn mixed_blocking_leaves_every_count_right() {
     let _limit = time_limit();
@@ -146,7 +147,7 @@ fn mixed_blocking_leaves_every_count_right() {
     }
 }
 
-/// spec: S1.7, S5, E2 (max threads): under a cap on threads that is reached all the time.
+/// spec: S1.7, S5, E2 (max threads): all items run under a cap on threads that is reached all the time.
 #[test]
 fn mixed_blocking_balances_at_the_cap_of_threads() {
     let _limit = time_limit();
@@ -184,10 +185,10 @@ fn an_executor_may_end_while_its_threads_are_looked_at() {
                 let sum = |count: fn(&QueueReport) -> usize| report.queues.iter().map(count).sum::<usize>();
                 let (dropped, running) = (sum(|queue| queue.dropped), sum(|queue| queue.running));
                 let gone = 60 - runs.load(Ordering::SeqCst);
-                // Items that a worker gives up after the report were counted as running.
+                // A worker may give up items after the report was made. The report counts these items as running.
                 assert!((dropped..=dropped + running).contains(&gone), "{gone} did not run: {report}");
             }
-            // The handles are dropped, and the items still run.
+            // Dropping all handles loses no item.
             _ => {
                 drop((queues, executor));
                 eventually("all ran", || runs.load(Ordering::SeqCst) == 60);
@@ -197,7 +198,7 @@ fn an_executor_may_end_while_its_threads_are_looked_at() {
     }
 }
 
-/// spec: S1.7, A4, F8: pools are left, made and given up while their workers sleep, and limits change.
+/// spec: S1.7, A4, F8: while workers sleep, queues change their pools and limits, and end.
 #[test]
 fn queues_may_change_and_end_while_their_items_sleep() {
     let _limit = time_limit();

@@ -26,7 +26,7 @@ fn begins_to_refuse(queue: &WorkQueue, error: QueueError) {
     eventually("items from outside are refused", || refusal(queue) == Some(error));
 }
 
-/// spec: F4.1 (chained queueing until empty): the drain waits for a whole chain of items that each queue the next one.
+/// spec: F4.1 (chained queueing until empty): the drain waits for a chain of items, each of which queues the next one.
 #[test]
 fn a_drain_waits_for_items_that_its_items_queue() {
     fn step(queue: WorkQueue, left: usize, runs: Arc<AtomicUsize>) {
@@ -53,8 +53,8 @@ fn a_drain_waits_for_items_that_its_items_queue() {
     });
 }
 
-/// spec: F4.2 (others get Err(Draining), the refused item stays usable): closures come back, reusable items are
-/// untouched, and a pending item is still found pending.
+/// spec: F4.2 (others get Err(Draining), the refused item stays usable): the issuer gets a refused closure back, a
+/// refused reusable item is unchanged, and a pending item stays pending.
 #[test]
 fn a_drain_refuses_items_from_outside_and_leaves_them_unchanged() {
     let _limit = time_limit();
@@ -92,8 +92,8 @@ fn a_drain_refuses_items_from_outside_and_leaves_them_unchanged() {
     queue.flush().unwrap();
 }
 
-/// spec: F4.4, F6.2: after a time-out the queue accepts items again. The queue holds items that queue themselves for
-/// ever.
+/// spec: F4.4, F6.2: after the drain has timed out, the queue accepts items again. It times out because an item queues
+/// itself again and again.
 #[test]
 fn a_drain_that_runs_out_of_time_takes_itself_back() {
     let _limit = time_limit();
@@ -115,7 +115,7 @@ fn a_drain_that_runs_out_of_time_takes_itself_back() {
     }
 }
 
-/// spec: F4, F5.5: the item would wait for itself.
+/// spec: F4, F5.5: an item cannot drain or destroy its own queue, because it would wait for itself.
 #[test]
 fn an_item_cannot_drain_or_destroy_its_own_queue() {
     let _limit = time_limit();
@@ -222,7 +222,8 @@ fn a_destroyed_queue_has_run_everything_and_accepts_nothing() {
     });
 }
 
-/// spec: F4.4, F6.2: a destroy that runs out of time still refuses items from outside, and may be called again.
+/// spec: F4.4, F6.2: after a destroy has timed out, the queue still refuses items from outside, and `destroy` may be
+/// called again.
 #[test]
 fn a_destroy_that_runs_out_of_time_may_be_called_again() {
     let _limit = time_limit();
@@ -260,7 +261,7 @@ fn destroy_is_exact_under_load() {
                     for n in 0.. {
                         let (counted, again) = (Arc::clone(&runs), again.clone());
                         let item = move || {
-                            // This item belongs to the queue, so its own submissions are never refused.
+                            // This item belongs to the queue, so the queue never refuses the items that it submits.
                             let counted_again = Arc::clone(&counted);
                             if n % 3 == 0 {
                                 drop(again.spawn(move || bump(&counted_again)).unwrap());
@@ -358,7 +359,8 @@ fn a_frozen_queue_is_drained_when_it_has_thawed() {
     handle.join().unwrap();
 }
 
-/// spec: F4.4, E5: 10 000 queues are made, and end with work in them. Some are destroyed and some only dropped.
+/// spec: F4.4, E5: 10 000 queues are made, and end with work in them. Some of the queues are destroyed, and the handles
+/// of the others are only dropped.
 #[test]
 fn ten_thousand_queues_come_and_go_with_work_in_them() {
     let _limit = time_limit();

@@ -16,7 +16,7 @@ use crate::support::{
     on_each_executor_unseen, stress, time_limit, unseen,
 };
 
-/// Two nodes of two caches, with two cores of two CPUs each.
+/// Two nodes with two caches each. Each cache has two cores with two CPUs each.
 const LARGE: &str = "numa:2 l3:2 core:2 pu:2";
 
 fn large() -> Executor {
@@ -99,7 +99,7 @@ fn scopes_are_shown_with_their_pods() {
     );
 }
 
-/// An item that waits at a door under a guard, and has set a description.
+/// Queues an item that sets a description and then waits at a door under a guard.
 fn waits(queue: &WorkQueue, door: &Door) -> JoinHandle<()> {
     let (begun, door) = (Arc::new(AtomicBool::new(false)), door.clone());
     let begins = Arc::clone(&begun);
@@ -142,7 +142,7 @@ fn a_blocked_item_is_shown_with_type_description_and_age() {
             assert_eq!(running.description.as_deref(), Some("waits at a door"));
             assert_eq!(running.queue_number, Some(busy.queue.number));
             if let Some(age) = running.age {
-                // The age is read from a coarse clock, so it may be off by some milliseconds.
+                // The age comes from a coarse clock, so it may be wrong by some milliseconds.
                 let longest = begin.elapsed() + Duration::from_millis(100);
                 assert!((Duration::from_millis(20)..=longest).contains(&age), "{age:?}: {report}");
             }
@@ -197,7 +197,7 @@ fn waits_in_line(queue: &WorkQueue, door: &Door) -> JoinHandle<()> {
     queue.spawn(move || door.wait()).unwrap()
 }
 
-/// spec: O2.1: kinds, numbers, and the table of pools.
+/// spec: O2.1: the dump shows the kind and the numbers of each queue, and its table of pools.
 #[test]
 fn queues_are_shown_with_their_kind_and_pools() {
     let _limit = time_limit();
@@ -279,8 +279,8 @@ fn changes_are_shown() {
     assert!(refused.into_inner() && !queue_of(&executor.dump(), "q").draining);
 }
 
-/// spec: O2.1: a thread that waits for idleness looks at the whole queue again and again. The queue refuses nothing
-/// meanwhile, so no dump says that it drains.
+/// spec: O2.1: while a thread waits for the queue to be idle, the queue refuses nothing. So no dump says that the queue
+/// drains, however often a thread waits.
 #[test]
 fn a_queue_that_is_only_looked_at_is_not_shown_as_draining() {
     let _limit = time_limit();
@@ -304,7 +304,7 @@ fn a_rescuer_is_shown_with_its_item() {
     let _limit = time_limit();
     let (builder, prefix) = builder("core:1 pu:1");
     let denied = |name: &str| {
-        // Names of workers contain a number; those of the manager and of rescuers do not.
+        // Only the names of workers contain a colon. Those of the manager and of rescuers contain none.
         if name.contains(':') { Err(std::io::Error::other("no thread today")) } else { Ok(()) }
     };
     let executor = unseen(builder).before_spawn(denied).build().unwrap();
@@ -349,7 +349,7 @@ fn a_stall_is_shown_until_it_ends() {
         its.wait_unguarded();
     });
     eventually("the item waits", || waiting.load(Ordering::SeqCst));
-    // A worker that arrives counts as progress, so the test waits for the spare first.
+    // A new worker that arrives counts as progress, so the test first waits until the spare is there.
     eventually("its spare has come", || executor.dump().pools[0].workers == 2);
     let second = queue.spawn(|| ()).unwrap();
     eventually("the stall is reported", || executor.dump().stalls == 1);
@@ -364,14 +364,14 @@ fn a_stall_is_shown_until_it_ends() {
     assert_eq!(executor.dump().stalls, 1);
 }
 
-/// spec: O2.4 (consistency under load): an item that was started and has not completed is in flight, and every item is
-/// accounted for.
+/// spec: O2.4 (consistency under load): started items that have not completed are shown as in flight, and each snapshot
+/// accounts for every item.
 #[test]
 fn snapshots_are_consistent_under_load() {
     let _limit = time_limit();
     let executor = builder(LARGE).0.random_placement(3).build().unwrap();
     let queues = all_kinds(&executor);
-    // With yields, the items take long, because snapshots take locks all the time.
+    // In a build with yields, the items take long, because snapshots take locks all the time.
     let each = stress(if has_yields() { 2_000 } else { 20_000 }) as u64;
     let (runs, stop) = (Arc::new(AtomicUsize::new(0)), AtomicBool::new(false));
     thread::scope(|scope| {
@@ -404,7 +404,7 @@ fn snapshots_are_consistent_under_load() {
         assert!(looks.join().unwrap() > 0);
     });
     assert_eq!(runs.load(Ordering::SeqCst) as u64, each * queues.len() as u64);
-    // A flush may return before the last slot is given up.
+    // A flush may return shortly before the last slot is free.
     eventually("all slots are given up", || queues.iter().all(WorkQueue::is_empty));
     let dump = executor.dump();
     for queue in &dump.queues {
@@ -418,7 +418,7 @@ fn snapshots_are_consistent_under_load() {
     assert_eq!(total, each * queues.len() as u64);
 }
 
-/// spec: O2.4: queues and attributes may end or change while a snapshot is taken.
+/// spec: O2.4: while snapshots are taken, queues may end, and their attributes may change.
 #[test]
 fn queues_and_attributes_change_while_snapshots_are_taken() {
     let _limit = time_limit();

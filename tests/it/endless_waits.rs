@@ -65,7 +65,7 @@ fn the_holder_of_the_only_slot_cannot_join_an_item_that_needs_it() {
             let waiting = inner.spawn(|| ()).unwrap();
             let answer = waiting.join_timeout(Duration::ZERO).unwrap();
             assert!(matches!(answer, Err(JoinError::WouldDeadlock)), "{answer:?}");
-            // An item that has ended can be joined.
+            // A join of an item that has ended does not wait.
             let cancelled = inner.spawn(|| ()).unwrap();
             assert!(cancelled.cancel());
             assert!(matches!(cancelled.join(), Err(JoinError::Cancelled)));
@@ -77,8 +77,8 @@ fn the_holder_of_the_only_slot_cannot_join_an_item_that_needs_it() {
     }
 }
 
-/// spec: F5.2: an item that had a slot before the limit was lowered to one can be joined. The item that is left holds
-/// the only slot.
+/// spec: F5.2: an item can join another one that got its slot before the limit was lowered to one. Then it holds the
+/// only slot.
 #[test]
 fn the_only_slot_is_known_after_the_limit_was_lowered() {
     let _limit = time_limit();
@@ -101,7 +101,7 @@ fn the_only_slot_is_known_after_the_limit_was_lowered() {
         tell.send(()).unwrap();
     };
     let first = move || {
-        // The second item has a slot at once. It begins when this item waits, after the limit was lowered.
+        // The second item gets a slot at once. But it begins only when this item waits, after the limit was lowered.
         own.spawn(second).unwrap();
         own.set_max_active(1).unwrap();
         cmwq::blocking(|| arrived.recv()).unwrap();
@@ -110,8 +110,8 @@ fn the_only_slot_is_known_after_the_limit_was_lowered() {
     told.recv_timeout(SOON).unwrap();
 }
 
-/// spec: F5.2: an item was given the only slot of another queue for its next run. It can join an item that had a slot
-/// there before the limit was lowered to one, and no item that waits for the slot.
+/// spec: F5.2: the next run of an item has the only slot of another queue. The item can join an item that got a slot of
+/// this queue before the limit was lowered to one. It cannot join an item that waits for the slot.
 #[test]
 fn a_slot_for_the_next_run_is_the_only_one_if_no_other_item_has_one() {
     let _limit = time_limit();
@@ -154,8 +154,8 @@ fn a_slot_for_the_next_run_is_the_only_one_if_no_other_item_has_one() {
     next.flush().unwrap();
 }
 
-/// spec: F5.2, F7: a freeze does not make a wait endless, because the executor will thaw. It does not give another slot
-/// either.
+/// spec: F5.2, F7: a freeze does not make a wait endless, because the executor will thaw. But a freeze gives the queue
+/// no further slot.
 #[test]
 fn the_only_slot_is_known_while_the_queue_is_frozen() {
     let _limit = time_limit();
@@ -177,7 +177,7 @@ fn the_only_slot_is_known_while_the_queue_is_frozen() {
     }
 }
 
-/// spec: F5.2, C2 (join waits under a guard): other waits are no deadlocks.
+/// spec: F5.2, C2 (join waits under a guard): a join of an item that has a slot, or can get one, is no deadlock.
 #[test]
 fn items_may_join_items_that_have_a_slot() {
     let _limit = time_limit();
@@ -223,7 +223,7 @@ fn an_item_cannot_flush_its_own_queue_but_any_other() {
     });
 }
 
-/// spec: C2.1, F5.9: deep chains of items wait under guards for items queued after them.
+/// spec: C2.1, F5.9: deep chains of items end, in which each item waits under a guard for an item that it has queued.
 #[test]
 fn chains_of_waiting_items_resolve() {
     fn chain(queue: &WorkQueue, depth: usize) -> usize {
@@ -243,7 +243,7 @@ fn chains_of_waiting_items_resolve() {
     }
 }
 
-/// spec: F5.3 (flush): the item runs on the other queue only after this run has ended.
+/// spec: F5.3 (flush): an item cannot flush a queue on which its next run is pending.
 #[test]
 fn an_item_cannot_flush_a_queue_on_which_it_is_pending() {
     on_each_executor(|executor| {
@@ -252,8 +252,8 @@ fn an_item_cannot_flush_a_queue_on_which_it_is_pending() {
         let (tell, told) = mpsc::channel();
         let target = there.clone();
         let work = Work::with_handle(move |this| {
-            // The first run queues the item to the other queue and flushes that. The second run, on the other queue,
-            // ends the chain.
+            // The first run queues the item to the other queue and flushes this queue. In a second run, the item would
+            // be pending nowhere.
             if target.enqueue(this) == Ok(true) {
                 tell.send((target.flush(), this.cancel())).unwrap();
             }
@@ -269,13 +269,13 @@ fn an_item_cannot_flush_a_queue_on_which_it_is_pending() {
 
 // Cycles of several waiting items are found in debug builds. --------------------------------------------------------
 
-/// A channel that passes a handle to the item that is to wait for it.
+/// Makes a channel that passes a handle to the item that will wait with this handle.
 fn hand_over<T: Send + 'static>() -> (mpsc::Sender<T>, impl FnOnce() -> T + Send) {
     let (give, take) = mpsc::channel();
     (give, move || cmwq::blocking(|| take.recv_timeout(SOON)).expect("the handle is passed on"))
 }
 
-/// Asserts that exactly one of several items that wait for each other was refused: the last one to wait.
+/// Asserts that exactly one of the items that wait for each other was refused.
 #[track_caller]
 fn assert_one_was_refused(answers: impl IntoIterator<Item = bool>) {
     let refused = answers.into_iter().filter(|refused| *refused).count();
@@ -331,7 +331,7 @@ fn items_that_flush_each_others_queues_learn_of_the_deadlock() {
     });
 }
 
-/// spec: F5.7: an item waits for an item that is pending behind slots, whose holders wait for the first item.
+/// spec: F5.7: an item cannot wait for a second, pending item if the holders of all slots wait for the first.
 #[test]
 #[cfg(debug_assertions)]
 fn waiting_for_an_item_behind_ones_that_wait_for_the_caller_is_refused() {
@@ -345,7 +345,7 @@ fn waiting_for_an_item_behind_ones_that_wait_for_the_caller_is_refused() {
         let (give_first, take_first) = hand_over::<JoinHandle<bool>>();
         let (give_holder, take_holder) = hand_over::<JoinHandle<bool>>();
         let holder = there.spawn(move || is_refused(&take_first().join())).unwrap();
-        // If there is a second slot, an item holds it that waits for the first holder.
+        // If there is a second slot, its holder waits for the holder of the first slot.
         let second = (slots == 2).then(|| there.spawn(move || is_refused(&take_holder().join())).unwrap());
         give_pending.send(there.spawn(|| ()).unwrap()).unwrap();
         give_first.send(first).unwrap();
@@ -360,7 +360,7 @@ fn waiting_for_an_item_behind_ones_that_wait_for_the_caller_is_refused() {
     }
 }
 
-/// spec: F5.9: while one slot may become free, the wait is no deadlock.
+/// spec: F5.9: as long as one of the slots may become free, a wait for a pending item is no deadlock.
 #[test]
 fn waiting_behind_an_item_that_will_end_is_no_deadlock() {
     let _limit = time_limit();
@@ -392,8 +392,8 @@ fn waiting_behind_an_item_that_will_end_is_no_deadlock() {
     assert_eq!((holder.join().unwrap(), other.join().unwrap()), (7, ()));
 }
 
-/// spec: W7.5: items that join, flush or drain wait on their own stack alone. What is pending meanwhile runs on other
-/// threads, although there is one CPU.
+/// spec: W7.5: an item that joins, flushes or drains runs no other item on its stack. Other threads run the pending
+/// items, even on one CPU.
 #[test]
 fn a_wait_inside_an_item_runs_no_other_item() {
     let _limit = time_limit();
@@ -451,7 +451,7 @@ fn an_item_of_a_scope_cannot_wait_for_the_one_that_opened_it() {
     give.send(opener).unwrap();
     queue.flush().unwrap();
 
-    // Nor can the scope have an item that needs the slot of an item which waits for the opener.
+    // If the holder of a slot waits for the opener, the scope also refuses an item that needs this slot.
     let there = WorkQueue::ordered("there").build_on(&executor).unwrap();
     let (give, take) = hand_over::<JoinHandle<cmwq::QueueError>>();
     let ((tell, told), (tell_id, id)) = (mpsc::channel(), mpsc::channel());
@@ -473,7 +473,7 @@ fn an_item_of_a_scope_cannot_wait_for_the_one_that_opened_it() {
     holder.join().unwrap();
 }
 
-/// spec: F5.7, F3: two items cancel each other and wait for it.
+/// spec: F5.7, F3: of two items that call `cancel_and_wait` for each other, one gets an error.
 #[test]
 #[cfg(debug_assertions)]
 fn reusable_items_that_wait_for_each_other_learn_of_the_deadlock() {
@@ -503,7 +503,7 @@ fn reusable_items_that_wait_for_each_other_learn_of_the_deadlock() {
     });
 }
 
-/// spec: F5.6: the running item's next run has the only slot of another queue, which the awaited item needs.
+/// spec: F5.6: an item whose next run holds a queue's only slot cannot wait for an item that needs this slot.
 #[test]
 fn an_item_cannot_wait_behind_its_own_next_run() {
     let _limit = time_limit();
@@ -517,7 +517,7 @@ fn an_item_cannot_wait_behind_its_own_next_run() {
             unreachable!("the next run cannot start before this run has ended");
         }
         let mut behind = target.spawn(|| ()).unwrap();
-        // The wait just times out until a worker has taken the next run and left it to the runner.
+        // The wait only times out until a worker has popped the entry of the next run and left it to this thread.
         let answer = loop {
             match behind.join_timeout(Duration::from_millis(1)) {
                 Ok(answer) => break answer,
@@ -563,15 +563,15 @@ fn a_join_that_a_deadline_ends_is_not_refused_for_a_cycle() {
     let (give_behind, take_behind) = hand_over::<JoinHandle<u32>>();
     let first = one.spawn(move || take_late().join()).unwrap();
     let second = other.spawn(move || take_behind().join()).unwrap();
-    // Each of the two joins an item that waits behind the other one.
+    // Each of the two items joins an item that is queued behind the other of the two.
     give_behind.send(one.spawn(|| 1).unwrap()).unwrap();
     give_late.send(other.item(|| 2).within(Duration::from_millis(50)).spawn().unwrap()).unwrap();
     assert!(matches!(first.join().unwrap(), Err(JoinError::DeadlinePassed)));
     assert_eq!(second.join().unwrap().unwrap(), 1);
 }
 
-/// spec: F5.9, I3.5, W7.6: the same of the join of an item of a scope. Its deadline also keeps the scope from waiting
-/// for it.
+/// spec: F5.9, I3.5, W7.6: the deadline of a scope's item ends a join of the item, so this join closes no cycle. After
+/// the deadline, the scope does not wait for the item either.
 #[test]
 fn a_join_in_a_scope_that_a_deadline_ends_is_not_refused_for_a_cycle() {
     let _limit = time_limit();
@@ -594,13 +594,13 @@ fn a_join_in_a_scope_that_a_deadline_ends_is_not_refused_for_a_cycle() {
         })
     });
     falls_asleep("the first item joins the late one", told.recv().unwrap());
-    // This item waits behind the first one, and the late one waits behind the second one.
+    // The new item is queued behind the first item, and the late item behind the second item.
     give_behind.send(one.spawn(|| 1).unwrap()).unwrap();
     assert!(matches!(first.unwrap().join().unwrap(), Err(JoinError::DeadlinePassed)));
     assert_eq!(second.unwrap().join().unwrap().unwrap(), 1);
 }
 
-/// spec: F5.9: items wait for earlier ones in every way, so there is never a cycle.
+/// spec: F5.9: items wait in every way for items of later queues, so there is never a cycle.
 #[test]
 fn waits_without_a_cycle_are_never_refused() {
     on_each_executor(|executor| {

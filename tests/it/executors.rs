@@ -137,14 +137,14 @@ fn a_hundred_queues_without_work_cost_no_threads() {
     queues.iter().for_each(|queue| queue.flush().unwrap());
     assert_eq!(executor.dump().threads, 0);
     assert!(executor.dump().pools.is_empty(), "pools are made on demand");
-    // The manager writes its own name shortly after it was made.
+    // The manager sets its own name, shortly after it was made.
     eventually("only the manager runs", || threads_of(&prefix) == [format!("{prefix}/manager")]);
 }
 
 /// spec: E3.2 (two pools per CPU shared by every per-CPU queue)
 #[test]
 fn per_cpu_queues_share_two_pools_per_cpu() {
-    // Detection is off, so that no worker is woken because another one sleeps.
+    // Detection is off, so that no worker is woken in place of another worker that sleeps.
     let executor = unseen(builder("l3:1 core:2 pu:1").0).random_placement(2).build().unwrap();
     let queues: Vec<WorkQueue> =
         (0..20)
@@ -178,7 +178,7 @@ fn unbound_pools_are_shared_by_equals_and_end_with_their_last_user() {
     let second = used(WorkQueue::unbound("b"));
     let ordered = used(WorkQueue::ordered("c"));
     assert_eq!(executor.dump().pools.len(), 1, "{}", executor.dump());
-    // This must differ from the nice level of the process, which may itself be raised.
+    // This level must differ from the nice level of the process, which may be above zero.
     let nice = used(WorkQueue::unbound("d").attrs(Attrs::new().nice(18)));
     let managed = used(WorkQueue::builder("e"));
     let half = used(WorkQueue::builder("f").attrs(Attrs::new().cpus(CpuSet::single(1))));
@@ -189,11 +189,11 @@ fn unbound_pools_are_shared_by_equals_and_end_with_their_last_user() {
     drop(second);
     eventually("the last pool is gone", || executor.dump().pools.is_empty());
     eventually("its workers are gone", || threads_of(&prefix).len() == 1 && executor.dump().threads == 0);
-    // A pool is made anew when it is needed again.
+    // A pool that has ended is made anew when a queue needs it.
     used(WorkQueue::unbound("g"));
 }
 
-/// spec: E3.3: a pool is made and dropped while other threads use it.
+/// spec: E3.3: pools are made and dropped while other threads use them.
 #[test]
 fn pools_come_and_go_while_they_are_used() {
     on_each_executor(|executor| {
@@ -216,7 +216,7 @@ fn pools_come_and_go_while_they_are_used() {
     });
 }
 
-/// spec: E3.4, S1.5: an idle executor does not wake up, even after it has worked.
+/// spec: E3.4, S1.5: no thread of an idle executor wakes up, even if the executor has run items before.
 #[test]
 fn an_idle_executor_sleeps() {
     let _limit = time_limit();

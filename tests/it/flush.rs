@@ -49,7 +49,7 @@ fn a_flush_waits_for_everything_queued_before() {
     });
 }
 
-/// spec: F1.1: no item was ever queued.
+/// spec: F1.1: a flush returns at once if no item was ever queued.
 #[test]
 fn a_flush_of_an_unused_queue_returns_at_once() {
     on_each_executor(|executor| {
@@ -100,7 +100,7 @@ fn a_flush_does_not_wait_for_later_items() {
     }
 }
 
-/// spec: F1.2: in an ordered queue with a backlog, the flush ends between the items before it and the items after it.
+/// spec: F1.2: in an ordered queue with a backlog, a flush ends before the items run that were queued after its call.
 #[test]
 fn a_flush_ends_in_the_middle_of_a_backlog() {
     let _limit = time_limit();
@@ -181,7 +181,7 @@ fn concurrent_flushes_each_see_their_own_items() {
     });
 }
 
-/// spec: F1.1: cancelled items that still have their place in the queue neither hang a flush nor end it early.
+/// spec: F1.1: cancelled items that still have their places in the queue do not hang a flush, and do not end it early.
 #[test]
 fn a_flush_passes_cancelled_items() {
     let _limit = time_limit();
@@ -204,7 +204,7 @@ fn a_flush_passes_cancelled_items() {
     }
 }
 
-/// spec: F1.4: a handle may be dropped while the queue is flushed through another one.
+/// spec: F1.4: a handle may be dropped while the queue is flushed through another handle.
 #[test]
 fn a_queue_may_be_dropped_while_it_is_flushed() {
     let _limit = time_limit();
@@ -225,7 +225,7 @@ fn a_queue_may_be_dropped_while_it_is_flushed() {
 #[test]
 fn a_flush_waits_for_an_item_that_another_thread_is_queueing() {
     let _limit = time_limit();
-    // Each issuer has its own CPU. There are enough rounds that an issuer is preempted in the middle of a submission.
+    // Each issuer has its own CPU. In this many rounds, an issuer is sometimes preempted in the middle of a submission.
     let executor = Executor::builder().progress_check(PATIENCE).build().unwrap();
     let queue = WorkQueue::builder("q").build_on(&executor).unwrap();
     let (asked, answered) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
@@ -267,7 +267,7 @@ impl Drop for FlushOnDrop {
     }
 }
 
-/// spec: F5.3 (flush): the captures of a cancelled item are dropped in the item's slot.
+/// spec: F5.3 (flush): a cancelled item holds its slot while its captured values are dropped.
 #[test]
 fn a_flush_in_the_destructor_of_a_cancelled_item_learns_that_it_would_deadlock() {
     let executor = one_cpu();
@@ -289,8 +289,8 @@ fn a_flush_in_the_destructor_of_a_cancelled_item_learns_that_it_would_deadlock()
     assert_eq!(answer, Err(cmwq::WaitError::WouldDeadlock));
 }
 
-/// spec: F1.5 (exactly the items queued before its own call, beside other flushes): a flush that begins beside another
-/// one does not wait for items queued after its own call. The first flush may have timed out.
+/// spec: F1.5 (exactly the items queued before its own call, beside other flushes): a flush that begins beside an
+/// earlier one does not wait for items queued after its own call, even if the earlier flush has timed out.
 #[test]
 fn a_flush_beside_another_one_does_not_wait_for_later_items() {
     let _limit = time_limit();
@@ -327,7 +327,7 @@ fn a_flush_beside_another_one_does_not_wait_for_later_items() {
     }
 }
 
-/// spec: F1.6, F5.9: a later item joins the flusher, which is an item. That is not taken for a deadlock.
+/// spec: F1.6, F5.9: an item queued after a flush may join the item that flushes. This is no deadlock.
 #[test]
 fn a_later_item_may_join_the_flusher() {
     let _limit = time_limit();
@@ -355,8 +355,8 @@ fn a_later_item_may_join_the_flusher() {
 }
 
 /// spec: F1.2 (not for later ones): an item that is cancelled before a flush and queued again while the flush waits is
-/// a later item, although its former place has not been reached. However often that is repeated, the item gets only one
-/// more place.
+/// a later item, although its former place has not been reached. However often the item is cancelled and queued again,
+/// it gets only one more place.
 #[test]
 fn an_item_queued_again_while_a_flush_waits_is_later() {
     let _limit = time_limit();
@@ -414,8 +414,8 @@ fn an_item_queued_again_while_a_flush_waits_is_later() {
     }
 }
 
-/// Queues an item and cancels it. Returns a closure that queues it again. From then on, the item ends only after the
-/// door is open.
+/// Queues an item and cancels it. Returns a closure that queues it again. The run that this closure queues ends only
+/// after the door is open.
 fn queued_and_cancelled(queue: &WorkQueue, door: &Door) -> impl FnOnce() {
     let (queue, wait, waits) = (queue.clone(), door.clone(), Arc::new(AtomicBool::new(false)));
     let does = Arc::clone(&waits);
@@ -432,8 +432,8 @@ fn queued_and_cancelled(queue: &WorkQueue, door: &Door) -> impl FnOnce() {
     }
 }
 
-/// spec: F1.6: many flushes overlap. Right after each one, items are queued that end only after it; one of them was
-/// queued before and is queued again.
+/// spec: F1.6: many flushes overlap. After each flush has begun, two items are queued that end only after the flush.
+/// One of them was queued and cancelled before the flush.
 #[test]
 fn no_flush_hangs_among_later_items_that_wait_for_it() {
     let _limit = time_limit();
@@ -473,7 +473,7 @@ fn no_flush_hangs_among_later_items_that_wait_for_it() {
     }
 }
 
-/// spec: F1.5, W8: a batch that comes while a flush waits is later as a whole.
+/// spec: F1.5, W8: a flush waits for no item of a batch that is queued after the call.
 #[test]
 fn a_flush_does_not_wait_for_a_later_batch() {
     let _limit = time_limit();
@@ -507,7 +507,7 @@ fn a_flush_does_not_wait_for_a_later_batch() {
     }
 }
 
-/// spec: F1.3, F6: some flushers time out while others wait. The flush that they have begun goes on for the others.
+/// spec: F1.3, F6: some flushers time out while others wait. The flush then continues for these others.
 #[test]
 fn a_flush_that_runs_out_of_time_does_not_hold_others_up() {
     let _limit = time_limit();
@@ -546,8 +546,8 @@ fn a_flush_that_runs_out_of_time_does_not_hold_others_up() {
     }
 }
 
-/// spec: F1.3, F7, F8: several threads flush under load, some with short time-outs, while the limit changes and the
-/// queue freezes and thaws. Each flush that returns has waited for all earlier items.
+/// spec: F1.3, F7, F8: several threads flush under load, while the limit changes and the queue freezes and thaws. Some
+/// have short time-outs. Each flush that succeeds has waited for all earlier items.
 #[test]
 fn flushes_hold_while_limits_change_and_queues_freeze() {
     let _limit = time_limit();

@@ -13,7 +13,7 @@ use crate::support::{
     nap, on_each_executor, one_cpu, stress, time_limit, unseen,
 };
 
-/// Adds the numbers of a range, by one fork for each pair of halves.
+/// Adds the numbers of a range. Halves the range again and again, and forks once for each pair of halves.
 fn sum(from: u64, to: u64) -> u64 {
     if to - from <= 4 {
         return (from..to).sum();
@@ -23,13 +23,13 @@ fn sum(from: u64, to: u64) -> u64 {
     left + right
 }
 
-/// Two CPUs in one pod, without detection: only guards free a CPU.
+/// Makes an executor with two CPUs in one pod. Detection is off, so only guards free a CPU.
 fn two_cpus() -> Executor {
     unseen(builder("l3:1 core:2 pu:1").0).build().unwrap()
 }
 
-/// Runs an item that forks `second` and in its first closure waits until another worker has taken it and `second` has
-/// called the function that it gets. Returns the results of both closures.
+/// Runs an item that forks `second`. The item's first closure waits until another worker runs `second`, and `second`
+/// has called its argument. Returns the result of `second`.
 fn forked<T: Send + 'static>(
     queue: &WorkQueue,
     first: impl FnOnce() + Send + 'static,
@@ -63,7 +63,7 @@ fn both_results_are_returned() {
     });
 }
 
-/// spec: W7.8: closures may borrow from the caller, and the calls need no item.
+/// spec: W7.8: the closures may borrow from the caller, and the caller need not be an item.
 #[test]
 fn outside_of_items_one_closure_is_called_after_the_other() {
     let (mut left, mut right) = (1, String::from("a"));
@@ -121,7 +121,7 @@ fn forks_obey_the_limit() {
                 burn(Duration::from_micros(50));
                 inside.leave();
             };
-            // The limit is that of the item's CPU, so there is only one item at a time.
+            // Each CPU has this limit. So the test has only one item at a time.
             let item =
                 queue.spawn(move || join(|| join(&work, &work), || join(&work, || join(&work, &work))));
             item.unwrap().join().unwrap();
@@ -130,7 +130,7 @@ fn forks_obey_the_limit() {
     }
 }
 
-/// spec: W7.13: a queue whose limit is reached calls both closures on one thread.
+/// spec: W7.13: if the queue's limit is reached, the item's thread calls both closures.
 #[test]
 fn without_a_free_slot_the_item_calls_both_closures() {
     let executor = two_cpus();
@@ -153,8 +153,8 @@ fn a_fork_without_a_free_cpu_is_a_call() {
     assert_eq!(queue.counters().started, 1);
 }
 
-/// spec: W7.5, W7.14: a thread that waits for a fork runs no other item, so an item may hold a lock meanwhile that
-/// other items need.
+/// spec: W7.5, W7.14: a thread that waits for a fork runs no other item. So while an item joins, it may hold a lock
+/// that other items need.
 #[test]
 fn a_joining_thread_runs_no_other_item() {
     let executor = two_cpus();
@@ -165,7 +165,7 @@ fn a_joining_thread_runs_no_other_item() {
             .map(|_| {
                 let lock = Arc::clone(&lock);
                 queue.spawn(move || {
-                    // The sleep of a thread that waits for the lock is declared, so another item runs.
+                    // The wait for the lock is declared with a guard, so another item runs.
                     let mut total = cmwq::blocking(|| lock.lock().unwrap());
                     *total += sum(0, 300);
                 })
@@ -181,7 +181,7 @@ fn panic_of(code: impl FnOnce()) -> &'static str {
     *catch_unwind(AssertUnwindSafe(code)).unwrap_err().downcast::<&str>().unwrap()
 }
 
-/// spec: W7.15: a panic of either closure is passed on, and the other closure is over by then.
+/// spec: W7.15: `join` passes on a panic of either closure after the other closure has ended.
 #[test]
 fn a_panic_is_passed_on_after_both_closures_are_over() {
     let executor = two_cpus();
@@ -211,7 +211,7 @@ fn a_panic_is_passed_on_after_both_closures_are_over() {
     for _ in 0..stress(50) {
         queue.spawn(check).unwrap().join().unwrap();
     }
-    // The fork was taken.
+    // From here on, another worker has taken the fork.
     let fork = forked(
         &queue,
         || (),
@@ -236,7 +236,7 @@ fn a_panic_is_passed_on_after_both_closures_are_over() {
     assert_eq!(queue.spawn(|| sum(0, 1000)).unwrap().join().unwrap(), 499_500);
 }
 
-/// spec: W7.15, W9: the destructors of closures and results panic.
+/// spec: W7.15, W9: destructors of closures and results may panic.
 #[test]
 fn destructors_that_panic_end_nothing() {
     let executor = two_cpus();
@@ -254,7 +254,7 @@ fn destructors_that_panic_end_nothing() {
     queue.flush().unwrap();
 }
 
-/// spec: W7.13, I3.1: a cancel of the item is seen by a fork that a worker has taken.
+/// spec: W7.13, I3.1: if the item is cancelled, a fork that a worker has taken sees this.
 #[test]
 fn a_fork_has_the_token_of_its_item() {
     let executor = two_cpus();
@@ -310,7 +310,7 @@ fn a_fork_carries_values() {
     assert_eq!(carried.unwrap(), 7);
 }
 
-/// spec: W7.8: an item in a guard or in a queue without concurrency management does not fork.
+/// spec: W7.8: an item does not fork in a guard, or if its queue is not a managed one.
 #[test]
 fn an_item_that_uses_no_cpu_does_not_fork() {
     let executor = two_cpus();
@@ -389,7 +389,7 @@ fn many_recursions_at_the_same_time() {
     }
 }
 
-/// spec: W7.13, E5: a shutdown whose time runs out waits for no fork: the item itself calls what no worker takes.
+/// spec: W7.13, E5: a shutdown whose time runs out waits for no fork. If no worker takes a fork, its item calls it.
 #[test]
 fn a_shutdown_lets_an_item_end_its_forks() {
     let executor = two_cpus();
@@ -408,7 +408,7 @@ fn a_shutdown_lets_an_item_end_its_forks() {
     assert_eq!(item.unwrap().join().unwrap(), (0..10_000).sum::<u64>());
 }
 
-/// spec: W7.13, F5.1: a fork that a worker has taken cannot wait for the item that waits for it.
+/// spec: W7.13, F5.1: a fork that a worker has taken cannot join its own item, because the item waits for the fork.
 #[test]
 fn a_fork_does_not_wait_for_its_item() {
     let executor = two_cpus();

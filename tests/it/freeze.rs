@@ -1,4 +1,4 @@
-//! Freezing an executor: freezable queues start nothing new until it thaws.
+//! Freezing an executor: until it thaws, freezable queues start no items.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -15,7 +15,7 @@ const KINDS: [fn(&'static str) -> WorkQueueBuilder; 4] =
     [WorkQueue::builder, WorkQueue::per_cpu, WorkQueue::unbound, WorkQueue::ordered];
 
 /// Runs an item of another queue in each pool of the executor's CPUs, and in the pools of unbound queues. These items
-/// come after all items that wait in a pool.
+/// run after all items that are already on the pools' worklists.
 fn others_run(executor: &Executor) {
     let per_cpu = WorkQueue::per_cpu("other").build_on(executor).unwrap();
     let unbound = WorkQueue::unbound("other").build_on(executor).unwrap();
@@ -75,7 +75,7 @@ fn active_items_finish_while_their_queue_freezes() {
     executor.thaw();
 }
 
-/// spec: F7.2 (thaw restores order): an ordered queue keeps its order, also for items queued while it thaws.
+/// spec: F7.2 (thaw restores order): an ordered queue keeps its order, even for items that are queued while it thaws.
 #[test]
 fn a_thaw_keeps_the_order() {
     let _limit = time_limit();
@@ -98,8 +98,8 @@ fn a_thaw_keeps_the_order() {
     }
 }
 
-/// spec: F7.2 (thaw restores limits), F8: a limit that is set while frozen applies from the thaw on, and starts no item
-/// before.
+/// spec: F7.2 (thaw restores limits), F8: a limit that is set on a frozen queue applies from the thaw on, and starts no
+/// item before the thaw.
 #[test]
 fn a_limit_that_is_set_while_frozen_applies_from_the_thaw_on() {
     let _limit = time_limit();
@@ -129,7 +129,7 @@ fn a_limit_that_is_set_while_frozen_applies_from_the_thaw_on() {
     assert_eq!(crowd.peak(), 2);
 }
 
-/// spec: F7.3: freezing and thawing may be requested any number of times, with and without queues.
+/// spec: F7.3: an executor may be frozen or thawed twice in a row, with and without queues.
 #[test]
 fn freezing_and_thawing_twice_is_the_same_as_once() {
     let _limit = time_limit();
@@ -145,7 +145,7 @@ fn freezing_and_thawing_twice_is_the_same_as_once() {
     queue.spawn(|| ()).unwrap().join().unwrap();
 }
 
-/// spec: F7.1: queues that are built while frozen, and shards that are made while frozen, are frozen too.
+/// spec: F7.1: queues and shards that are made while the executor is frozen are frozen, too.
 #[test]
 fn queues_and_shards_made_while_frozen_are_frozen() {
     let _limit = time_limit();
@@ -167,7 +167,8 @@ fn queues_and_shards_made_while_frozen_are_frozen() {
     assert_eq!(runs.load(Ordering::SeqCst), 40);
 }
 
-/// spec: F7.3 (cancelled and disabled items): a pending item may be cancelled while frozen. Its place is passed over.
+/// spec: F7.3 (cancelled and disabled items): a pending item may be cancelled or disabled while its queue is frozen.
+/// Workers pass over its place.
 #[test]
 fn pending_items_may_be_cancelled_while_frozen() {
     let _limit = time_limit();
@@ -184,8 +185,9 @@ fn pending_items_may_be_cancelled_while_frozen() {
     work.enable().unwrap();
 }
 
-/// spec: F7.3 (pending, disabled and delayed items), F3, W5, F6: while frozen, a timer that fires queues its item, a
-/// flush waits, and a cancellation returns at once. After the thaw, items run in the order in which they were queued.
+/// spec: F7.3 (pending, disabled and delayed items), F3, W5, F6: while the queue is frozen, a timer that fires queues
+/// its item, a flush waits, and a cancel returns at once. After the thaw, the items run in the order in which they were
+/// queued.
 #[test]
 fn pending_disabled_and_delayed_items_stay_so_while_frozen() {
     let _limit = time_limit();
@@ -216,7 +218,7 @@ fn pending_disabled_and_delayed_items_stay_so_while_frozen() {
     assert_eq!(pending.flush_timeout(Duration::from_millis(5)), Err(WaitError::TimedOut));
     assert_eq!(queue.flush_timeout(Duration::from_millis(5)), Err(WaitError::TimedOut));
     assert!(order.lock().unwrap().is_empty() && !executor.freeze_busy());
-    // A cancelled item keeps its place, so it counts.
+    // A cancelled item keeps its place in the queue, so its place still counts.
     eventually("the other timer has fired, too", || queue.len() == 6);
 
     executor.thaw();
@@ -227,8 +229,8 @@ fn pending_disabled_and_delayed_items_stay_so_while_frozen() {
     assert_eq!(order.lock().unwrap().last(), Some(&"disabled"));
 }
 
-/// spec: F7.3, E5.4 (dropping loses no accepted work): a frozen queue without handles still thaws; dropping the last
-/// handle of the executor thaws it as well.
+/// spec: F7.3, E5.4 (dropping loses no accepted work): a frozen queue without handles still thaws when its executor
+/// thaws. It also thaws when the executor's last handle is dropped.
 #[test]
 fn items_of_a_frozen_queue_run_after_every_handle_is_gone() {
     let _limit = time_limit();

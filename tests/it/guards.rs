@@ -17,8 +17,8 @@ thread_local! {
     static KEPT: RefCell<Vec<BlockingGuard>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Asserts that the count of running workers is right: items that do not block run one at a time, and the count is zero
-/// at rest.
+/// Asserts that the count of running workers is right. Items that do not block then run one at a time, and the count of
+/// an idle pool is zero.
 fn check_count(executor: &Executor, queue: &WorkQueue) {
     let crowd = Arc::new(Crowd::default());
     let handles: Vec<_> = (0..20)
@@ -89,7 +89,7 @@ fn guards_may_be_nested_and_left_in_any_order() {
     };
     (0..10).for_each(|_| queue.spawn(nested).unwrap().join().unwrap());
     check_count(&executor, &queue);
-    // Until the last guard is dropped, the worker does not count as running.
+    // As long as one of its guards is left, the worker does not count as running.
     let (behind, door) = (queue.clone(), Door::default());
     let opens = door.clone();
     let outer = queue.spawn(move || {
@@ -103,7 +103,7 @@ fn guards_may_be_nested_and_left_in_any_order() {
     check_count(&executor, &queue);
 }
 
-/// spec: C2.2: a guard that is forgotten ends with its item.
+/// spec: C2.2: a guard that an item leaks ends with the item.
 #[test]
 fn a_forgotten_guard_ends_with_its_item() {
     let _limit = time_limit();
@@ -119,8 +119,7 @@ fn a_forgotten_guard_ends_with_its_item() {
     }
 }
 
-/// spec: C2.2: a guard that outlives its item does nothing when it is dropped, in a later item or at the end of the
-/// thread.
+/// spec: C2.2: a guard that outlives its item has no effect when a later item or the end of the thread drops it.
 #[test]
 fn a_guard_that_outlives_its_item_does_nothing() {
     let _limit = time_limit();
@@ -132,7 +131,7 @@ fn a_guard_that_outlives_its_item_does_nothing() {
     for _ in 0..5 {
         queue.spawn(keep).unwrap().join().unwrap();
         queue.spawn(keep).unwrap().join().unwrap();
-        // The kept guards are dropped inside the guard of another item, which they must not end.
+        // Another item drops the kept guards under a guard of its own. The item must stay blocked under this guard.
         let (behind, door) = (queue.clone(), Door::default());
         let opens = door.clone();
         let item = queue.spawn(move || {
@@ -144,13 +143,13 @@ fn a_guard_that_outlives_its_item_does_nothing() {
         item.unwrap().join().unwrap();
         check_count(&executor, &queue);
     }
-    // Some guards are left until their threads end.
+    // Some guards are kept until their threads end.
     (0..4).for_each(|_| queue.spawn(keep).unwrap().join().unwrap());
     drop((queue, executor));
     eventually("all threads ended", || no_thread_of(&prefix));
 }
 
-/// spec: C2.2, W9.1: a panic leaves the guards that it unwinds.
+/// spec: C2.2, W9.1: a panic ends the guards that it unwinds.
 #[test]
 fn a_panic_under_a_guard_leaves_it() {
     let _limit = time_limit();
@@ -179,7 +178,7 @@ fn outside_of_workers_a_guard_does_nothing() {
     std::thread::spawn(|| KEPT.with_borrow_mut(|kept| kept.push(BlockingGuard::enter()))).join().unwrap();
 }
 
-/// spec: C2.3: guards work in hooks and handlers, which run on workers but outside of items.
+/// spec: C2.3: guards in hooks and handlers do no harm, although these run on workers outside of items.
 #[test]
 fn guards_in_hooks_are_harmless() {
     let _limit = time_limit();
@@ -205,8 +204,8 @@ fn guards_in_hooks_are_harmless() {
     assert!(calls.load(Ordering::SeqCst) >= 5);
 }
 
-/// spec: C2.3: guards work in destructors of captures, results and payloads, which run on the worker outside of the
-/// item's function.
+/// spec: C2.3: guards work in the destructors of captured values, results and panic payloads. A worker runs these
+/// outside of the item's function.
 #[test]
 fn guards_in_destructors_are_harmless() {
     struct Guarded;
@@ -235,8 +234,8 @@ fn guards_in_destructors_are_harmless() {
     }
 }
 
-/// spec: C1.2 (another worker starts at once), C5: the replacement starts on the CPU of the blocked worker, even if it
-/// last ran on another CPU, where it might have to wait for the thread that runs there.
+/// spec: C1.2 (another worker starts at once), C5: the replacement starts on the CPU of the blocked worker, even if the
+/// replacement last ran on another CPU. On that CPU it might have to wait for a running thread.
 #[test]
 fn a_replacement_worker_starts_on_the_cpu_of_the_blocked_one() {
     let _limit = time_limit();
@@ -249,8 +248,8 @@ fn a_replacement_worker_starts_on_the_cpu_of_the_blocked_one() {
         let (left, taken) = (cpus[0], cpus[1]);
         let queue = WorkQueue::builder("q").build_on(&executor).unwrap();
 
-        // Three workers run on the taken CPU and become idle last. Unless it is bound elsewhere, the replacement starts
-        // there.
+        // Three workers run on the taken CPU, and become idle last. So one of them becomes the replacement, and would
+        // start on the taken CPU if the pool did not bind it to the other one.
         let (door, gathered) = (Door::default(), Arc::new(AtomicUsize::new(0)));
         let gather = || {
             let (door, gathered) = (door.clone(), Arc::clone(&gathered));

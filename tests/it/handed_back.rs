@@ -1,4 +1,5 @@
-//! Closures with options that a queue refuses. Each is handed back whole, and is dropped once.
+//! Closures that a queue refuses, submitted with options. The issuer gets each closure back whole, and it is dropped
+//! once.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,7 +11,7 @@ use crate::support::{Counted, held, one_cpu_unseen, time_limit};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// What a closure has besides its place and its delay.
+/// The option with which a closure is submitted, besides a delay.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Extra {
     Nothing,
@@ -26,7 +27,7 @@ enum Extra {
 const EXTRAS: [Extra; 7] =
     [Extra::Nothing, Extra::Name, Extra::Token, Extra::Deadline, Extra::Bytes, Extra::All, Extra::Hook];
 
-/// Adds the extra to a submission.
+/// Adds the option `$extra` to a submission.
 macro_rules! with {
     ($item:expr, $extra:expr) => {{
         let item = $item;
@@ -53,7 +54,7 @@ fn scoped<'s, 'e, F>(item: ScopedSubmission<'s, 'e, F>, extra: Extra) -> ScopedS
     with!(item, extra)
 }
 
-/// Makes closures, and counts those that were made and those that were dropped.
+/// Makes closures, and counts how many were made and how many were dropped.
 #[derive(Default)]
 struct Closures {
     made: usize,
@@ -71,21 +72,22 @@ impl Closures {
         }
     }
 
-    /// Returns what the closure returns that was made `before` others.
+    /// Returns the text that a closure returns if `before` others were made after it.
     fn expected(&self, before: usize) -> String {
         format!("closure {} of {:?}", self.made - before, [7_u64; 5])
     }
 
-    /// Checks that all closures are gone.
+    /// Checks that all closures were dropped.
     fn check(&self, what: &str) {
         assert_eq!(self.dropped.load(Ordering::SeqCst), self.made, "{what}");
     }
 }
 
-/// Submits closures in each way to a queue that refuses them with this error.
+/// Submits closures in each way to a queue that refuses them with the error `refusal`, and checks that it hands them
+/// back.
 fn are_handed_back(queue: &WorkQueue, extra: Extra, refusal: &QueueError, closures: &mut Closures) {
     let what = format!("{extra:?} on {}, {refusal:?}", queue.name());
-    // The queue is full, but the item of a timer takes no place yet.
+    // A full queue accepts delayed items, because an item with an armed timer takes no place.
     let delays = if *refusal == QueueError::Full { vec![None] } else { vec![None, Some(HOUR)] };
     for delay in delays {
         let item = |closure| {
@@ -156,8 +158,8 @@ fn queues(executor: &Executor, hook: Option<&Arc<AtomicUsize>>) -> Vec<WorkQueue
     builders.into_iter().map(build).collect()
 }
 
-/// spec: W1.6, W1.4 (dropped once), W7.9, I2.6: closures of all types of submissions, with each option and with a hook,
-/// on queues that are full and on queues that have ended.
+/// spec: W1.6, W1.4 (dropped once), W7.9, I2.6: full queues and queues that have ended hand closures back. The test
+/// covers each way to submit, each option, and hooks.
 #[test]
 fn a_refused_closure_is_handed_back_whole_whatever_its_options_are() {
     let _limit = time_limit();
@@ -166,7 +168,7 @@ fn a_refused_closure_is_handed_back_whole_whatever_its_options_are() {
     for extra in EXTRAS {
         for queue in queues(&executor, (extra == Extra::Hook).then_some(&captured)) {
             let (holder, door) = held(&queue);
-            // The holder has the only CPU or slot, so this item stays pending, and there is no other place.
+            // The holder has the only CPU or slot. So this item stays pending, and takes the only place.
             let pending = queue.spawn(|| ()).unwrap();
             are_handed_back(&queue, extra, &QueueError::Full, &mut closures);
             door.open();

@@ -1,4 +1,4 @@
-//! Manners of handles and errors: equality, numbers, unwinding, causes, and counts of items.
+//! Properties of handles and errors: equality, numbers, unwind safety, causes of errors, and counts of items.
 
 use std::collections::HashSet;
 use std::error::Error;
@@ -24,7 +24,7 @@ use crate::support::{
     time_limit,
 };
 
-/// spec: Q1.7, W2.7: handles of the same queue or item are equal, and have a number that no other one has.
+/// spec: Q1.7, W2.7: handles of the same queue or item are equal. Each queue and each item has a number of its own.
 #[test]
 fn equal_handles_lead_to_the_same_thing() {
     let executor = one_cpu();
@@ -45,11 +45,11 @@ fn equal_handles_lead_to_the_same_thing() {
     assert!(this == work && current == work && this.id() == work.id());
     assert_ne!(work, Work::new(|| ()));
     assert!(executor == executor.clone() && executor != one_cpu());
-    // The handle that the item has told of is one of the item's own.
+    // The item itself has sent these two handles.
     drop((this, current));
 }
 
-/// spec: W9.7: code that owns handles can be unwound through `catch_unwind`.
+/// spec: W9.7: `catch_unwind` accepts closures that own handles.
 #[test]
 fn handles_are_unwind_safe() {
     fn is_safe<T: UnwindSafe + RefUnwindSafe>() {}
@@ -75,7 +75,7 @@ fn handles_are_unwind_safe() {
     assert_eq!(queue.spawn(|| 7).unwrap().join().unwrap(), 7);
 }
 
-/// spec: W9.8: an error either prints its cause or returns it as its source, so that reports name it once.
+/// spec: W9.8: an error prints its cause or returns it as its source, but not both. So a report names each cause once.
 #[test]
 fn no_error_prints_its_source() {
     let executor = one_cpu();
@@ -132,7 +132,7 @@ fn no_error_prints_its_source() {
     assert!(with_source >= 3, "{with_source}");
 }
 
-/// Returns errors that own what was refused.
+/// Returns errors that own the refused items or closures.
 fn errors_of_submissions(queue: &WorkQueue) -> Vec<Box<dyn Error>> {
     let work = Work::new(|| ());
     work.disable();
@@ -176,7 +176,7 @@ fn errors_of_the_control_socket() -> Vec<Box<dyn Error>> {
     Vec::new()
 }
 
-/// spec: F0.3: the numbers of items that run and that wait.
+/// spec: F0.3: a queue counts its running and its waiting items.
 #[test]
 fn running_and_waiting_items_are_counted() {
     let _limit = time_limit();
@@ -194,7 +194,8 @@ fn running_and_waiting_items_are_counted() {
     assert!(later.cancel());
 }
 
-/// spec: F1.7: a wait for an idle queue misses no item that changes from CPU to CPU, and refuses no submission.
+/// spec: F1.7: a wait for an idle queue also waits for a chain of items that moves from CPU to CPU, and refuses no
+/// submission.
 #[test]
 fn a_wait_for_an_idle_queue_follows_items_across_cpus() {
     const STEPS: usize = 20;
@@ -219,7 +220,7 @@ fn a_wait_for_an_idle_queue_follows_items_across_cpus() {
             assert!(ended.load(Ordering::Relaxed), "round {round}");
             assert!(queue.is_empty());
         }
-        // Other threads go on submitting during the wait.
+        // Another thread submits items during the wait.
         let stop = Arc::new(AtomicBool::new(false));
         let issuer = {
             let (queue, stop) = (queue.clone(), Arc::clone(&stop));

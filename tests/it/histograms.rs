@@ -28,7 +28,7 @@ fn histograms_are_off_by_default() {
     }
 }
 
-/// spec: O1.8: the executor's setting holds for queues that do not set it, including the system queues.
+/// spec: O1.8: the executor's setting holds for all queues without a setting of their own, including the system queues.
 #[test]
 fn the_executor_sets_the_default_for_histograms() {
     let executor = builder("core:1 pu:1").0.histograms(true).build().unwrap();
@@ -37,7 +37,8 @@ fn the_executor_sets_the_default_for_histograms() {
     assert!(WorkQueue::builder("q").histograms(false).build_on(&executor).unwrap().latency().is_none());
 }
 
-/// spec: O1.8 (queue-to-start and run time): all kinds of items are measured on all kinds of queues.
+/// spec: O1.8 (queue-to-start and run time): the time from queueing to the start and the run time are measured for all
+/// kinds of items, on all kinds of queues.
 #[test]
 fn waiting_and_running_are_measured_separately() {
     let _limit = time_limit();
@@ -58,8 +59,8 @@ fn waiting_and_running_are_measured_separately() {
     });
 }
 
-/// spec: O1.10 (sampled for short items): samples represent all items, also if histograms are switched off and on
-/// meanwhile.
+/// spec: O1.10 (sampled for short items): samples represent all items. Switching histograms off and on while items run
+/// does no harm.
 #[test]
 fn samples_represent_all_items() {
     let _limit = time_limit();

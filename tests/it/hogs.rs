@@ -11,12 +11,12 @@ fn count(offenders: &[Offender], item_type: &str) -> u64 {
     of_type.map(|offender| offender.count).sum()
 }
 
-/// Asserts that the list is sorted.
+/// Asserts that the list is sorted by count, with the largest count first.
 fn check(offenders: &[Offender]) {
     assert!(offenders.windows(2).all(|pair| pair[0].count >= pair[1].count), "{offenders:?}");
 }
 
-/// An item that uses more CPU time than it should.
+/// An item that uses its CPU for much longer than the threshold for hogs.
 fn computes() {
     burn(Duration::from_millis(60));
 }
@@ -36,7 +36,7 @@ fn hogs_are_counted_by_type_and_let_others_start() {
         let (door, began) = (door.clone(), began.clone());
         queue.spawn(move || {
             began.open();
-            // The item computes until the item behind it has run.
+            // The item computes until the item that was queued after it has run.
             let end = std::time::Instant::now() + crate::support::SOON;
             while std::time::Instant::now() < end && !door.is_open() {
                 std::hint::spin_loop();
@@ -48,7 +48,7 @@ fn hogs_are_counted_by_type_and_let_others_start() {
     let opens = door.clone();
     queue.spawn(move || opens.open()).unwrap().join().unwrap();
     assert!(endless.unwrap().join().unwrap(), "the next item ran while this one computed");
-    // The next item begins before the manager adds the offender to the list.
+    // The next item may begin before the manager has added the offender to its list.
     eventually("the hog is counted", || count(&executor.hogs(), "hogs_are_counted") == 1);
 
     let mut found = 0;
@@ -64,7 +64,8 @@ fn hogs_are_counted_by_type_and_let_others_start() {
     check(&hogs);
     assert!(hogs[0].item_type.ends_with("computes"), "{hogs:?}");
     let blocked = count(&executor.undeclared_blockers(), "computes");
-    // With yields, the library itself may sleep between the start of an item and its closure or guard.
+    // In a build with yields, the crate itself may sleep after an item has started and before its closure or guard
+    // begins.
     assert!(blocked == 0 || has_yields(), "using the CPU is not blocking");
 }
 
@@ -127,7 +128,7 @@ fn without_detection_no_undeclared_blocker_is_found() {
     assert_eq!(executor.dump().detection_fallback, None, "the mode was requested, so it is no fallback");
 }
 
-/// spec: S3.1: the destructor of a capture may block. That counts for the item.
+/// spec: S3.1: if the destructor of a captured value blocks, its item counts as an undeclared blocker.
 #[test]
 fn destructors_block_undeclared_as_well() {
     let _limit = time_limit();

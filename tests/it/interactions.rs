@@ -13,8 +13,8 @@ use crate::support::{Door, SOON, builder, cpus, eventually, no_thread_of, one_cp
 
 const LONG: Duration = Duration::from_secs(3600);
 
-/// spec: E5.1 (runs accepted items), Q5: during a shutdown, an item uses a system queue for the first time. The
-/// first worker of that queue's pool cannot be made at once.
+/// spec: E5.1 (runs accepted items), Q5: during a shutdown, an item uses a system queue for the first time, and the
+/// first worker of this queue's pool cannot be made at once. The shutdown still runs the new item.
 #[test]
 fn an_item_queued_to_a_new_queue_during_a_shutdown_runs() {
     let _limit = time_limit();
@@ -50,7 +50,7 @@ fn an_item_queued_to_a_new_queue_during_a_shutdown_runs() {
     eventually("all threads ended", || no_thread_of(&prefix));
 }
 
-/// spec: F5.9: a running item with an armed timer is pending on no queue.
+/// spec: F5.9: a running item with an armed timer is pending on no queue, so it may flush another queue.
 #[test]
 fn an_armed_item_may_flush_the_queue_it_was_on_before() {
     let _limit = time_limit();
@@ -92,8 +92,8 @@ fn the_holder_of_the_only_slot_cannot_flush_an_item_armed_for_it() {
     }
 }
 
-/// spec: E5.3, F4.3 (cancels its armed timers): a timer that is armed at the last moment is cancelled and reported like
-/// the others.
+/// spec: E5.3, F4.3 (cancels its armed timers): a timer that is armed just before its queue ends is cancelled, and its
+/// joiner is told, like those of earlier timers.
 #[test]
 fn a_timer_that_is_armed_while_its_queue_ends_does_not_fire() {
     let _limit = time_limit();
@@ -128,8 +128,8 @@ fn a_timer_that_is_armed_while_its_queue_ends_does_not_fire() {
     }
 }
 
-/// spec: E5.2 (runs accepted items): the item runs on another executor and is pending on this one, so it would wait
-/// for its own next run.
+/// spec: E5.2 (runs accepted items): an item runs on one executor, and is pending on another one. It cannot shut the
+/// latter down, because it would wait for its own next run.
 #[test]
 fn an_item_cannot_shut_down_an_executor_on_which_it_is_pending() {
     let _limit = time_limit();
@@ -160,8 +160,8 @@ impl Drop for Where {
     }
 }
 
-/// spec: W5.3, W9: the worker that ran the item drops its captures, even if a timer had the last handle. On the
-/// manager's thread, a destructor that waits for work would hang.
+/// spec: W5.3, W9: the worker that ran an item drops the item's captured values, even if a timer had the last handle.
+/// If the manager dropped them, a destructor that waits for work would hang.
 #[test]
 fn the_last_handle_of_an_item_is_not_left_to_the_manager() {
     let _limit = time_limit();
@@ -180,8 +180,8 @@ fn the_last_handle_of_an_item_is_not_left_to_the_manager() {
     }
 }
 
-/// spec: Q3.4 (max_pending): each item takes room once and gives it back once, on every path. Afterwards the queue has
-/// as much room as before.
+/// spec: Q3.4 (max_pending): each item takes room once and gives it back once, whether it runs, is cancelled or is
+/// moved. So in the end, the queue has as much room as at first.
 #[test]
 fn the_room_of_a_bounded_queue_is_given_back_on_every_path() {
     let _limit = time_limit();
@@ -225,8 +225,8 @@ fn the_room_of_a_bounded_queue_is_given_back_on_every_path() {
         for work in &works {
             work.cancel_and_wait().unwrap();
         }
-        // Some timers are still armed, and cancelled entries lie on lists. The manager fires one timer after the other,
-        // so this one fires last.
+        // Some timers may still be armed, and cancelled entries may be on lists. The manager fires timers one after the
+        // other, so the following timer fires last.
         queue.item(|| ()).after(Duration::from_millis(1)).spawn().unwrap().join().unwrap();
         eventually("the queue is empty", || queue.is_empty());
         executor.freeze_begin();

@@ -1,4 +1,4 @@
-//! `max_active` at run time, and the hints about the length of a queue.
+//! Changes of `max_active` at run time, and the functions that tell about the length of a queue.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
@@ -13,7 +13,7 @@ use crate::support::{
     time_limit,
 };
 
-/// Queues items that wait at a door, and are counted while they are inside.
+/// Queues items that wait at a door. The crowd counts each item while it waits.
 fn wait_inside(queue: &WorkQueue, crowd: &Arc<Crowd>, door: &Door, items: usize) -> Vec<JoinHandle<()>> {
     let item = || {
         let (crowd, door) = (Arc::clone(crowd), door.clone());
@@ -30,7 +30,7 @@ fn join_all(handles: Vec<JoinHandle<()>>) {
     handles.into_iter().for_each(|handle| handle.join().unwrap());
 }
 
-/// spec: F8.1 (raising starts waiting items): as many items start at once as there are new slots.
+/// spec: F8.1 (raising starts waiting items): when the limit rises, as many items start at once as there are new slots.
 #[test]
 fn raising_the_limit_starts_waiting_items() {
     let _limit = time_limit();
@@ -103,8 +103,8 @@ fn lowering_the_limit_lets_running_items_finish() {
     assert_eq!(after.peak(), 1);
 }
 
-/// spec: F8.5 (the refusals): an ordered queue refuses a limit, and other queues refuse an invalid one. Nothing
-/// changes.
+/// spec: F8.5 (the refusals): an ordered queue refuses every limit, and other queues refuse an invalid one. A refusal
+/// changes nothing.
 #[test]
 fn a_limit_that_has_no_meaning_is_refused() {
     let executor = one_cpu();
@@ -125,7 +125,7 @@ fn a_limit_that_has_no_meaning_is_refused() {
     assert_eq!(error, SetMaxActiveError::MaxActive { value: 2001, limit: 2000 });
 }
 
-/// spec: Q3.1: a plain unbound queue may have more active items than other queues.
+/// spec: Q3.1: a plain unbound queue may have more active items than other kinds of queues.
 #[test]
 fn a_plain_unbound_queue_may_have_many_active_items() {
     let _limit = time_limit();
@@ -156,8 +156,8 @@ fn shards_that_are_made_later_have_the_new_limit() {
     assert_eq!(crowd.peak(), 8);
 }
 
-/// spec: F8.4, Q3: the limit changes all the time under load. Items that begin after it was lowered never exceed it,
-/// and no item is lost.
+/// spec: F8.4, Q3: the limit changes again and again under load. After it was lowered, no item begins that would exceed
+/// it. No item is lost.
 #[test]
 fn limits_hold_while_they_change_under_load() {
     let _limit = time_limit();
@@ -205,7 +205,7 @@ fn counter() -> Arc<AtomicUsize> {
     Arc::default()
 }
 
-/// spec: F8, F5: whether an item holds the only slot is decided when it waits, not when it begins.
+/// spec: F8, F5: the queue checks whether an item holds the only slot when the item waits, and not when it begins.
 #[test]
 fn an_item_may_join_another_one_once_the_limit_was_raised() {
     let _limit = time_limit();
@@ -222,7 +222,8 @@ fn an_item_may_join_another_one_once_the_limit_was_raised() {
     assert_eq!(outer.unwrap().join().unwrap().unwrap(), 7);
 }
 
-/// spec: F0.1 (len): `len` counts items that wait or run, and a cancelled item until its place is reached.
+/// spec: F0.1 (len): `len` counts items that wait or run. It also counts a cancelled item until a worker reaches the
+/// item's place.
 #[test]
 fn the_length_counts_waiting_and_running_items() {
     let _limit = time_limit();
@@ -245,7 +246,7 @@ fn the_length_counts_waiting_and_running_items() {
     }
 }
 
-/// spec: F0.2 (is_congested): `is_congested` says whether items wait for a slot in the shard of that CPU.
+/// spec: F0.2 (is_congested): `is_congested` says whether items wait for a slot in the shard of the given CPU.
 #[test]
 fn a_queue_is_congested_where_its_limit_is_reached() {
     let _limit = time_limit();

@@ -1,5 +1,5 @@
-//! Items that stay with the worker whose item has queued them, while everything around them changes: limits,
-//! attributes, freezes, flushes, drains, and the ends of queues and executors. The accounts are exact.
+//! Local items, which stay with the worker whose item has queued them. Limits and attributes change, queues freeze, are
+//! flushed and drained, and queues and executors end. No item is lost or counted twice.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -13,7 +13,7 @@ use crate::support::{
     Counted, Crowd, builder, bump, burn, eventually, nap, no_thread_of, stress, time_limit,
 };
 
-/// Machines whose pools have several CPUs, in one pod and in two.
+/// Machines with several CPUs in each pool: two machines with one pod, and one with two.
 const SHAPES: [&str; 3] = ["l3:1 core:2 pu:1", "l3:1 core:8 pu:1", "l3:2 core:4 pu:1"];
 
 #[derive(Default)]
@@ -22,16 +22,17 @@ struct Books {
     cancelled: AtomicUsize,
     run: AtomicUsize,
     dropped: Arc<AtomicUsize>,
-    /// Once this is set, items queue no others.
+    /// Once this is set, items queue no further items.
     stop: AtomicBool,
-    /// The items of the queue with a limit.
+    /// The running items of [`Queues::limited`].
     crowd: Crowd,
-    /// The number that the next item of the ordered queue gets, and the number that the next one to run must have.
+    /// The number that the next item of the ordered queue gets. `next` is the number that the next item to run must
+    /// have.
     order: Mutex<usize>,
     next: AtomicUsize,
 }
 
-/// The queues of one test. All but the last two are managed, and share pools with each other while they have the same
+/// The queues of one test. All but the last two are managed. Managed queues share pools while they have the same
 /// attributes.
 #[derive(Clone)]
 struct Queues {
@@ -63,7 +64,7 @@ impl Queues {
     }
 }
 
-/// Queues an item that is short, and that queues others in turn.
+/// Queues an item, which is mostly short, and which queues further items.
 fn go_on(queues: &Queues, books: &Arc<Books>, seed: u64) {
     let mut random = Rng::with_seed(seed);
     let queue = match random.u8(..16) {
@@ -91,7 +92,7 @@ fn go_on(queues: &Queues, books: &Arc<Books>, seed: u64) {
     match queue.spawn(item) {
         Ok(handle) if random.u8(..20) == 0 && handle.cancel() => bump(&books.cancelled),
         Ok(handle) => drop(handle),
-        // The executor shuts down.
+        // The submission is refused because the executor shuts down.
         Err(refused) => {
             books.accepted.fetch_sub(1, Ordering::SeqCst);
             books.dropped.fetch_sub(1, Ordering::SeqCst);
@@ -118,11 +119,12 @@ fn in_order(queues: &Queues, books: &Arc<Books>) {
     }
 }
 
-/// What an item does: it may queue others, be long, or block with a guard or without.
+/// Behaves as an item: queues further items, and may then compute for long, or block with or without a guard.
 fn behave(queues: &Queues, books: &Arc<Books>, seed: u64) {
     let mut random = Rng::with_seed(seed);
     let children = if books.stop.load(Ordering::Relaxed) { 0 } else { 1 + usize::from(random.u8(..8) == 0) };
-    // The chains neither die out nor fill the memory.
+    // Each item queues at least one other, so the chains of items do not end. If many are alive, an item queues at most
+    // one, so the chains do not fill the memory.
     let alive = books.accepted.load(Ordering::Relaxed) - books.run.load(Ordering::Relaxed);
     let children = if alive > 2000 { children - children / 2 * 2 } else { children };
     for _ in 0..children {
@@ -136,7 +138,7 @@ fn behave(queues: &Queues, books: &Arc<Books>, seed: u64) {
     }
 }
 
-/// An item queues others, which stay with its worker, and tells how many.
+/// Queues an item that queues `children` others, which stay with its worker. Returns when it has queued them.
 fn family(queue: &WorkQueue, children: usize, runs: &Arc<AtomicUsize>) {
     let (own, runs, told) = (queue.clone(), Arc::clone(runs), Arc::new(AtomicBool::new(false)));
     let tells = Arc::clone(&told);
@@ -190,14 +192,15 @@ fn local_items_are_accounted_for_while_attributes_and_limits_change() {
         }
         for _ in 0..stress(150) {
             change(&executor, &queues, &mut random);
-            // A chain that came to the ordered queue, or was cancelled, has ended.
+            // A new chain replaces a chain that has ended. A chain ends with an item of the ordered queue, or with a
+            // cancelled item.
             go_on(&queues, &books, random.u64(..));
         }
         books.stop.store(true, Ordering::Relaxed);
         for queue in queues.all() {
             queue.drain().unwrap();
         }
-        // The first drains may have ended before items of the last queues have queued others.
+        // Items of the last queues may have queued items to the first queues after these were drained.
         for queue in queues.all() {
             queue.flush().unwrap();
         }
@@ -211,7 +214,7 @@ fn local_items_are_accounted_for_while_attributes_and_limits_change() {
     }
 }
 
-/// spec: Q4.1, E3.1: a queue is destroyed while its items are local.
+/// spec: Q4.1, E3.1: a queue that is destroyed or dropped while its items are local runs all of them.
 #[test]
 fn a_queue_that_is_destroyed_has_run_its_local_items() {
     let _limit = time_limit();
@@ -236,7 +239,7 @@ fn a_queue_that_is_destroyed_has_run_its_local_items() {
     }
 }
 
-/// spec: E5: the time of a shutdown runs out while items are local.
+/// spec: E5: a shutdown that runs out of time while items are local reports the local items that it drops.
 #[test]
 fn a_shutdown_reports_the_local_items_that_it_drops() {
     let _limit = time_limit();
@@ -259,7 +262,7 @@ fn a_shutdown_reports_the_local_items_that_it_drops() {
         let sum = |count: fn(&QueueReport) -> usize| report.queues.iter().map(count).sum::<usize>();
         let (dropped, running) = (sum(|queue| queue.dropped), sum(|queue| queue.running));
         let gone = accepted - cancelled - run;
-        // Items that a worker gives up after the report were counted as running.
+        // A worker may give up items after the report was made. The report counts these items as running.
         assert!((dropped..=dropped + running).contains(&gone), "round {round}: {gone} did not run: {report}");
         eventually("all closures were dropped", || books.dropped.load(Ordering::SeqCst) == accepted);
     }

@@ -1,7 +1,7 @@
-//! Non-strict scopes: items start in their issuer's pod as long as it can take them, and elsewhere if it cannot.
+//! Non-strict scopes: an item starts in its issuer's pod if this pod has room, and otherwise in another pod.
 //!
-//! The machine has two pods of one CPU each. The home pod is held by an item that waits for an item which only the
-//! other pod can run. If the waiting item cannot start in the other pod, the test fails in [`joined`].
+//! The machine has two pods of one CPU each. An item holds the home pod, and waits for a second item. So only the other
+//! pod can run this second item. If it does not start there, the test fails in [`joined`].
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, mpsc};
@@ -15,7 +15,7 @@ use crate::support::{
     own_status, pool, statuses_of, time_limit, unseen,
 };
 
-/// Two pods of one CPU each, and the prefix of the threads' names.
+/// Makes an executor with two pods of one CPU each. Also returns the prefix of its threads' names.
 fn two_pods() -> (Executor, String) {
     let (builder, prefix) = builder("l3:2 core:1 pu:1");
     (unseen(builder).build().unwrap(), prefix)
@@ -50,7 +50,7 @@ fn is_at_home() -> bool {
     core_affinity::set_for_current(first.unwrap())
 }
 
-/// The CPUs of the pod in which the calling item runs.
+/// Returns the CPUs of the pod in which the calling item runs.
 fn here(executor: &Executor) -> String {
     pool(executor, &current_pool()).cpus.to_string()
 }
@@ -66,7 +66,7 @@ fn joined<T>(item: JoinHandle<T>) -> T {
     }
 }
 
-/// Begins something that holds its pod until the door opens, and waits until it has begun.
+/// Submits an item with `begin` that holds its pod until the door opens. Returns when the item has begun.
 fn hold(begin: impl FnOnce(Box<dyn FnOnce() + Send>) -> JoinHandle<()>) -> (Door, JoinHandle<()>) {
     let (door, (began, begun)) = (Door::default(), mpsc::channel());
     let wait = door.clone();
@@ -79,7 +79,7 @@ fn hold(begin: impl FnOnce(Box<dyn FnOnce() + Send>) -> JoinHandle<()>) -> (Door
 }
 
 /// spec: A2.2 (starts in c's pod when that pod has a CPU free for it): if the system does not run the pod's worker in
-/// time, the pod had no CPU free, and the item may start elsewhere.
+/// time, the pod counts as having no free CPU, and the item may start elsewhere.
 #[test]
 fn an_item_starts_at_home_while_its_pod_is_free() {
     let _limit = time_limit();
@@ -149,7 +149,7 @@ fn a_strict_item_waits_for_its_pod() {
     assert_eq!((queue.counters().home(), queue.counters().stolen), (2, 0));
 }
 
-/// spec: A3.1: both pods are full when the item comes. Then one pod gets room, because its item ends or blocks.
+/// spec: A3.1: an item is queued while both pods are full. The pod whose item ends or blocks takes it.
 #[test]
 fn a_pod_that_gets_room_takes_items_that_wait_elsewhere() {
     let _limit = time_limit();
@@ -194,7 +194,7 @@ fn a_pod_that_gets_room_takes_items_that_wait_elsewhere() {
     assert!(queue.counters().stolen >= 2);
 }
 
-/// spec: A3.1: a worker was woken for the item, but by then workers that returned from a block fill the pod.
+/// spec: A3.1: an item starts elsewhere if a worker that returns from a block fills the item's pod first.
 #[test]
 fn items_of_a_pod_filled_by_returning_workers_start_elsewhere() {
     let _limit = time_limit();
@@ -202,7 +202,7 @@ fn items_of_a_pod_filled_by_returning_workers_start_elsewhere() {
     let queue = queue(&executor, false);
     for _ in 0..20 {
         at_home(|| {
-            // The item blocks first. Then it holds its pod until the item that was queued meanwhile has run.
+            // The first item blocks under a guard. Then it holds its pod until the second item has run.
             let (sleep, hold) = (Door::default(), Door::default());
             let (its_sleep, its_hold) = (sleep.clone(), hold.clone());
             let (went, begun) = mpsc::channel();
@@ -225,8 +225,8 @@ fn items_of_a_pod_filled_by_returning_workers_start_elsewhere() {
     }
 }
 
-/// spec: A3.3 (items of a chosen CPU live on lists without stealing): a placed item stays in its pod, but items behind
-/// it on the list may leave.
+/// spec: A3.3 (items of a chosen CPU live on lists without stealing): an item of a named CPU stays in its pod, but
+/// items behind it on the list may move to another pod.
 #[test]
 fn a_placed_item_stays_in_its_pod_and_holds_no_other_item_there() {
     let _limit = time_limit();
@@ -273,12 +273,12 @@ fn placed_items_wake_no_worker_of_another_pod() {
                 .iter()
                 .all(|pool| !pool.creating && pool.waking == 0 && (pool.running == 0 || pool.idle > 0))
         });
-        // After the spare has become idle, it checks for work once more, and would offer the items below in vain.
+        // The test waits until the spare sleeps, because an idle worker that is awake would check for work.
         let workers = statuses_of(&prefix, "State").into_iter().filter(|(_, name, _)| name.contains("/u"));
         workers.for_each(|(thread, ..)| falls_asleep("the worker sleeps", thread as u32));
         let before = executor.dump().threads;
         let stay: Vec<_> = (0..8).map(|_| queue.item(|| ()).on_cpu(0).spawn().unwrap()).collect();
-        // The manager handles requests in order. When it has made the rescuer, it has handled all earlier requests.
+        // The manager handles requests in order. So once it has made the rescuer, it has handled earlier requests.
         let _built = WorkQueue::builder("rescued").rescuer(true).build_on(&executor).unwrap();
         assert_eq!(executor.dump().threads, before, "{}", executor.dump());
         door.open();
@@ -287,7 +287,7 @@ fn placed_items_wake_no_worker_of_another_pod() {
     });
 }
 
-/// spec: A3.3 (displacement): while a long item from elsewhere holds a pod, the pod's own items start in other pods.
+/// spec: A3.3 (displacement): while a long item from another pod holds a pod, the pod's own items start in other pods.
 #[test]
 fn an_item_whose_pod_was_given_to_a_stolen_one_goes_elsewhere_in_turn() {
     let _limit = time_limit();
@@ -295,8 +295,7 @@ fn an_item_whose_pod_was_given_to_a_stolen_one_goes_elsewhere_in_turn() {
     let queue = queue(&executor, false);
     at_home(|| {
         let (door, home) = hold(|item| queue.item(item).on_cpu(0).spawn().unwrap());
-        // The item can only start in pod 1, and stays there. The item that it queues also comes to pod 1, which is
-        // full.
+        // The long item can only start in pod 1, and holds it. The item that it queues also belongs to pod 1.
         let (its_queue, its_executor, (tell, told)) = (queue.clone(), executor.clone(), mpsc::channel());
         let (long_door, long) = hold(|wait| {
             let item = move || {
@@ -314,13 +313,13 @@ fn an_item_whose_pod_was_given_to_a_stolen_one_goes_elsewhere_in_turn() {
     });
 }
 
-/// spec: A3 (elsewhere after the bound): the item starts elsewhere whatever delays the worker that was woken for it.
+/// spec: A3 (elsewhere after the bound): an item starts in another pod if the worker of its own pod is late.
 #[test]
 fn an_item_whose_worker_does_not_come_starts_elsewhere() {
     let _limit = time_limit();
     let (builder, _) = builder("l3:2 core:1 pu:1");
     let (door, first) = (Door::default(), Arc::new(OnceLock::new()));
-    // The first worker to be made is the worker of the home pod. The hook delays it.
+    // The first worker that is made is the worker of the home pod. The hook delays this worker.
     let (wait, asked_for) = (door.clone(), Arc::clone(&first));
     let asks = move |name: &str| {
         if !name.ends_with("/manager") {
@@ -342,7 +341,7 @@ fn an_item_whose_worker_does_not_come_starts_elsewhere() {
     door.open();
 }
 
-/// Sets the flag when it is dropped, also by a panic.
+/// Sets the flag when it is dropped, even if the drop is due to a panic.
 struct Raised<'a>(&'a AtomicBool);
 
 impl Drop for Raised<'_> {
@@ -351,7 +350,7 @@ impl Drop for Raised<'_> {
     }
 }
 
-/// A queue whose workers have the lowest priority: while another thread uses their CPU, they get it rarely.
+/// Makes a queue whose workers have the lowest priority. While another thread uses their CPU, they rarely get it.
 fn queue_of_patient_workers(executor: &Executor) -> WorkQueue {
     let queue = WorkQueue::builder("q").attrs(Attrs::new().nice(19)).build_on(executor).unwrap();
     // This makes the workers of both pools.
@@ -361,8 +360,8 @@ fn queue_of_patient_workers(executor: &Executor) -> WorkQueue {
     queue
 }
 
-/// Queues one item after the other until one was stolen. Items may find a CPU at home before that, because another
-/// process may also use the CPU of the sibling pod. `round` runs one item and returns how long it waited.
+/// Queues one item after the other until one was stolen. Some items may run at home, because another process may also
+/// use the sibling pod's CPU. `round` runs one item, and returns how long it waited.
 fn until_one_is_stolen(executor: &Executor, queue: &WorkQueue, mut round: impl FnMut() -> Duration) {
     let (begin, mut waited) = (Instant::now(), Vec::new());
     let is_stolen = || queue.counters().stolen > 0 || executor.dump().portable;
@@ -396,7 +395,7 @@ fn an_item_of_an_issuer_that_goes_on_spinning_starts_elsewhere() {
     at_home(|| until_one_is_stolen(&executor, &queue, round));
 }
 
-/// spec: A3 (another process): another thread uses the CPU of the home pod.
+/// spec: A3 (another process): an item starts in another pod if another thread uses the CPU of its own pod.
 #[test]
 fn an_item_whose_cpu_is_taken_by_others_starts_elsewhere() {
     let _limit = time_limit();
@@ -422,7 +421,7 @@ fn an_item_whose_cpu_is_taken_by_others_starts_elsewhere() {
     });
 }
 
-/// spec: A3.1, W8: a batch wakes the workers that it needs, one after the other.
+/// spec: A3.1, W8: the workers of all pods run a batch that is queued from one pod.
 #[test]
 fn a_batch_queued_from_one_pod_is_run_by_all() {
     let _limit = time_limit();
@@ -430,7 +429,7 @@ fn a_batch_queued_from_one_pod_is_run_by_all() {
     let executor = builder.build().unwrap();
     let queue = queue(&executor, false);
     for _ in 0..20 {
-        // There are eight CPUs, and eight items that wait for each other.
+        // Eight items wait for each other, so each of the eight CPUs must run one of them.
         let inside = Arc::new(AtomicUsize::new(0));
         let item = |_| {
             let inside = Arc::clone(&inside);
@@ -459,7 +458,7 @@ fn a_worker_that_the_system_has_moved_begins_at_home() {
         let both = queue.spawn(allowed).unwrap().join().unwrap();
         assert_eq!(both, "0-1", "the workers may run on both CPUs");
         for _ in 0..5 {
-            // This stands for a move by the system.
+            // The worker moves itself, as the system might move it.
             let elsewhere = queue.spawn(|| {
                 let there = core_affinity::get_core_ids().unwrap().into_iter().max_by_key(|cpu| cpu.id);
                 core_affinity::set_for_current(there.unwrap())
@@ -477,7 +476,7 @@ fn a_worker_that_the_system_has_moved_begins_at_home() {
     assert_eq!(counters.started, 11);
 }
 
-/// spec: S1 (an idle executor makes no wake-ups): idle pods cause no wake-ups for their siblings either.
+/// spec: S1 (an idle executor makes no wake-ups): idle pods do not wake the workers of their sibling pods.
 #[test]
 fn pods_that_share_work_fall_asleep() {
     let _limit = time_limit();
@@ -491,8 +490,8 @@ fn pods_that_share_work_fall_asleep() {
     falls_quiet(&prefix);
 }
 
-/// spec: A3, A4: items that an attribute change holds back wait until the earlier items have left their pool. They do
-/// not wait for a worker of that pool, because that worker may have to wait for them.
+/// spec: A3, A4: items that an attribute change holds back wait until the earlier items have left their pool. They need
+/// not wait for a worker of this pool to become free, because this worker may wait for one of them.
 #[test]
 fn a_full_pod_does_not_hold_back_items_queued_after_a_change() {
     let _limit = time_limit();

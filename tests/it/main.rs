@@ -1,6 +1,6 @@
 //! Integration and stress tests on real threads: one module per topic.
 //!
-//! Every executor in these tests has the progress check armed, so a lost wake-up aborts the run with a dump.
+//! Every executor in these tests has an active progress check, so a lost wake-up aborts the run with a dump.
 //! `CMWQ_STRESS` scales the size of the stress tests: 1 by default, 10 for a long run.
 #![allow(
     clippy::disallowed_methods,

@@ -8,7 +8,7 @@ use cmwq::{Attrs, CpuSet, Executor, WorkQueue};
 
 use crate::support::{Door, SOON, builder, eventually, time_limit};
 
-/// A queue that has a pool of its own, for this CPU.
+/// Makes a queue with a pool of its own for the given CPU.
 fn queue_of(executor: &Executor, cpu: usize) -> WorkQueue {
     let attrs = Attrs::new().cpus(CpuSet::single(cpu));
     WorkQueue::unbound(format!("of {cpu}")).attrs(attrs).build_on(executor).unwrap()
@@ -33,7 +33,8 @@ fn at_the_cap_work_comes_before_spares() {
     held.join().unwrap();
 }
 
-/// spec: E2.5 (max threads): a freed place is used at once. A failed creation would cost a second each time.
+/// spec: E2.5 (max threads): when a thread ends, another pool makes one at once. If the creation failed first, each
+/// turn would take a second longer.
 #[test]
 fn at_the_cap_pools_take_turns_without_a_pause() {
     let _limit = time_limit();
@@ -46,8 +47,8 @@ fn at_the_cap_pools_take_turns_without_a_pause() {
     assert!(begin.elapsed() < Duration::from_secs(10), "{:?} for 20 turns", begin.elapsed());
 }
 
-/// Hooks run on the manager's thread. A hook that waits consumes wake-ups that are meant for the manager, and no
-/// request may get lost by that.
+/// Hooks run on the manager's thread. A hook that waits may consume a wake-up that is meant for the manager. Still, no
+/// request is lost.
 #[test]
 fn a_waiting_hook_loses_no_request() {
     let _limit = time_limit();

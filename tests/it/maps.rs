@@ -8,10 +8,10 @@ use std::time::Duration;
 use cmwq::{Executor, JoinError, QueueError, RunError, Scope, ScopeError, WorkQueue};
 
 use crate::support::{
-    Counted, Crowd, Door, all_kinds, bump, cpus, eventually, on_each_executor, one_cpu, time_limit,
+    Counted, Crowd, Door, all_kinds, builder, bump, cpus, eventually, on_each_executor, one_cpu, time_limit,
 };
 
-/// spec: W7.11: on every kind of queue the results come in the order of the inputs, whatever the window is.
+/// spec: W7.11: on every kind of queue, and with every window, the results come in the order of the inputs.
 #[test]
 fn results_come_in_order() {
     on_each_executor(|executor| {
@@ -26,7 +26,8 @@ fn results_come_in_order() {
     });
 }
 
-/// spec: W7.11: nothing is queued before a result is wanted, and never more than the window.
+/// spec: W7.11: no item is queued before a result is asked for, and never more items are in flight than the window
+/// permits.
 #[test]
 fn a_map_keeps_its_window() {
     let _limit = time_limit();
@@ -54,7 +55,8 @@ fn a_map_keeps_its_window() {
     queue.flush().unwrap();
 }
 
-/// spec: W7.12: after a panic the iterator returns it, and ends. Items that have not begun are dropped.
+/// spec: W7.12: after an item has panicked, the iterator returns the panic, and ends. Items that have not begun are
+/// dropped.
 #[test]
 fn a_panic_ends_a_map() {
     let _limit = time_limit();
@@ -99,8 +101,8 @@ fn dropping_a_map_cancels_the_rest() {
     assert_eq!(runs.load(Ordering::SeqCst), 2);
 }
 
-/// spec: W7.12: a full queue keeps a map's items waiting outside. Another refusal comes after the results of accepted
-/// items, and ends the map.
+/// spec: W7.12: if the queue is full, a map waits for room. Any other refusal ends the map. The iterator returns it
+/// after the results of the accepted items.
 #[test]
 fn a_refusal_ends_a_map_unless_the_queue_is_full() {
     let _limit = time_limit();
@@ -114,7 +116,7 @@ fn a_refusal_ends_a_map_unless_the_queue_is_full() {
     assert_eq!(map.next().unwrap().unwrap(), 0);
     queue.flush().unwrap();
     queue.destroy().unwrap();
-    // The results of items that were accepted before the queue ended come first.
+    // First come the results of items that were accepted before the queue ended.
     let rest: Vec<_> = map.collect();
     let (last, accepted) = rest.split_last().unwrap();
     assert!(matches!(last, Err(RunError::Refused(QueueError::Destroyed))));
@@ -122,7 +124,7 @@ fn a_refusal_ends_a_map_unless_the_queue_is_full() {
     assert!(matches!(queue.for_each(0..3, drop::<i32>), Err(RunError::Refused(QueueError::Destroyed))));
 }
 
-/// spec: W7.11, F5.2: an item that holds the only slot of its queue cannot map on it.
+/// spec: W7.11, F5.2: an item that holds the only slot of its queue cannot use `map` on this queue.
 #[test]
 fn a_map_that_waits_for_its_own_item_is_refused() {
     let _limit = time_limit();
@@ -161,7 +163,8 @@ fn a_function_is_called_for_each_input() {
     });
 }
 
-/// spec: W7.10: after a panic no more items begin, and the call returns when those that have begun have ended.
+/// spec: W7.10: after an item has panicked, no more items begin. The call returns when all items that have begun have
+/// ended.
 #[test]
 fn a_panic_ends_a_loop() {
     let _limit = time_limit();
@@ -173,7 +176,7 @@ fn a_panic_ends_a_loop() {
             inside.fetch_add(1, Ordering::SeqCst);
             cmwq::blocking::thread::sleep(Duration::from_micros(30));
             inside.fetch_sub(1, Ordering::SeqCst);
-            // Several panic, and the call returns the first one.
+            // Several items panic, and the call returns the first panic.
             assert!(n < 40, "{n} is too much");
         });
         let Err(RunError::Failed(JoinError::Panicked(panic))) = ended else { panic!("{ended:?}") };
@@ -181,6 +184,33 @@ fn a_panic_ends_a_loop() {
         // The call has waited for all items that had begun.
         assert_eq!(inside.into_inner(), 0);
     }
+}
+
+/// spec: W7.10: if the queue is destroyed at once during the call, the error says that an item was dropped.
+#[test]
+fn a_loop_tells_of_dropped_items() {
+    let _limit = time_limit();
+    let executor = builder("core:1 pu:1").0.max_pending(10).build().unwrap();
+    let queue = WorkQueue::ordered("q").build_on(&executor).unwrap();
+    let pending = || executor.dump().pending;
+    let (door, opens) = (Door::default(), Door::default());
+    std::thread::scope(|scope| {
+        let call = scope.spawn(|| {
+            queue.for_each(0..3, |n| {
+                opens.open();
+                assert_eq!(n, 0, "the other items were dropped");
+                door.wait();
+            })
+        });
+        opens.wait();
+        eventually("all items were queued", || pending() == Some(2));
+        let ends = scope.spawn(|| queue.destroy_now());
+        eventually("the other items were dropped", || pending() == Some(0));
+        door.open();
+        ends.join().unwrap().unwrap();
+        let ended = call.join().unwrap();
+        assert!(matches!(ended, Err(RunError::Failed(JoinError::Cancelled))), "{ended:?}");
+    });
 }
 
 /// spec: W7.10: each element is in one chunk, and the function learns where the chunk begins.

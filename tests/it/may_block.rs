@@ -1,4 +1,4 @@
-//! `may_block`: a worker that stays inside for long is replaced, with and without detection.
+//! `may_block`: a worker that stays in the call for long is replaced, with and without detection.
 
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -13,7 +13,7 @@ thread_local! {
     static KEPT: RefCell<Vec<Guard>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Either guard.
+/// A guard of either kind.
 enum Guard {
     Blocks(#[allow(dead_code, reason = "its drop matters")] BlockingGuard),
     May(#[allow(dead_code, reason = "its drop matters")] MayBlockGuard),
@@ -30,7 +30,7 @@ fn executors() -> [Executor; 2] {
     [Detection::Off, Detection::Auto].map(|mode| builder("core:1 pu:1").0.detection(mode).build().unwrap())
 }
 
-/// Waits until an item that is queued now has begun, which shows that this worker was replaced.
+/// Queues an item, and waits until it has begun. This shows that the calling worker was replaced.
 #[track_caller]
 fn wait_for_the_next(queue: &WorkQueue) {
     let door = Door::default();
@@ -46,7 +46,7 @@ fn run(executor: &Executor, queue: &WorkQueue, item: impl FnOnce() + Send + 'sta
     assert!(matches!(ended, Ok(Ok(()))), "the item waits for ever: {}", executor.dump());
 }
 
-/// spec: C2.4 (`may_block`): a worker that stays inside is replaced in every detection mode.
+/// spec: C2.4 (`may_block`): a worker that stays in `may_block` is replaced, with detection and without.
 #[test]
 fn a_worker_that_is_inside_for_long_is_replaced() {
     let _limit = time_limit();
@@ -82,7 +82,7 @@ fn a_worker_that_spins_inside_is_replaced() {
     check_count(&executor, &queue);
 }
 
-/// spec: C2.5 (nesting is free): guards are nested and dropped in any order, with a wait at each step.
+/// spec: C2.5 (nesting is free): guards of both kinds are nested, and dropped in any order, with a wait at each step.
 #[test]
 fn guards_of_both_strengths_may_be_nested_and_crossed() {
     let _limit = time_limit();
@@ -103,7 +103,7 @@ fn guards_of_both_strengths_may_be_nested_and_crossed() {
                 wait(bit(3));
                 let (first, second) = if bit(1) { (outer, inner) } else { (inner, outer) };
                 drop(first);
-                // The wait happens under the remaining guard.
+                // The item waits under the remaining guard.
                 wait(true);
                 drop(second);
             });
@@ -119,7 +119,7 @@ fn guards_of_both_strengths_may_be_nested_and_crossed() {
     }
 }
 
-/// spec: C2.5: a guard that is forgotten ends with its item, whether or not its worker was replaced.
+/// spec: C2.5: a guard that an item leaks ends with the item, whether or not its worker was replaced.
 #[test]
 fn a_forgotten_guard_ends_with_its_item() {
     let _limit = time_limit();
@@ -138,8 +138,7 @@ fn a_forgotten_guard_ends_with_its_item() {
     }
 }
 
-/// spec: C2.5: a guard that is kept beyond the end of its item does nothing, not even when it is dropped in the next
-/// item.
+/// spec: C2.5: a guard that is kept beyond the end of its item has no effect, even when the next item drops it.
 #[test]
 fn a_guard_that_outlives_its_item_does_nothing() {
     let _limit = time_limit();
@@ -162,14 +161,14 @@ fn a_guard_that_outlives_its_item_does_nothing() {
             });
         }
         check_count(&executor, &queue);
-        // Some guards are left until their threads end.
+        // Some guards are kept until their threads end.
         (0..4).for_each(|_| run(&executor, &queue, keep));
         drop((queue, executor));
         eventually("all threads ended", || no_thread_of(&prefix));
     }
 }
 
-/// spec: C2.5, W9: a panic leaves the guards that it unwinds.
+/// spec: C2.5, W9: a panic ends the guards that it unwinds.
 #[test]
 fn a_panic_under_a_guard_leaves_it() {
     let _limit = time_limit();
@@ -206,8 +205,8 @@ fn outside_of_workers_a_guard_does_nothing() {
     std::thread::spawn(kept).join().unwrap();
 }
 
-/// spec: C2.5, S1 (one truth): guards of both strengths are entered, left, forgotten and kept at random, with waits
-/// under guards and, where detection is on, without. The count is right in the end.
+/// spec: C2.5, S1 (one truth): items enter, drop, leak and keep guards of both kinds at random, and wait under guards.
+/// If detection is on, they also wait without a guard. The count of running workers is right in the end.
 #[test]
 fn the_count_is_right_after_any_use_of_guards() {
     let _limit = time_limit();

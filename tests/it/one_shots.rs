@@ -13,7 +13,7 @@ use crate::support::{
     stress, time_limit,
 };
 
-/// An ordered queue on one CPU, whose only slot is taken until the door opens.
+/// Makes an ordered queue on one CPU. An item holds its only slot until the door opens.
 fn held() -> (WorkQueue, Door) {
     let queue = WorkQueue::ordered("held").build_on(&one_cpu()).unwrap();
     let (door, begun) = (Door::default(), Door::default());
@@ -151,7 +151,8 @@ fn a_detached_item_runs_and_its_result_is_dropped_by_the_worker() {
     assert!(told.recv_timeout(SOON).unwrap().starts_with('u'));
 }
 
-/// spec: W1.4, W9: the closure and the result are each dropped exactly once, whatever happens in whatever order.
+/// spec: W1.4, W9: the closure and the result are each dropped exactly once, in whatever order the item is run,
+/// cancelled, joined and detached.
 #[test]
 fn closure_and_result_are_dropped_exactly_once_on_every_path() {
     on_each_executor(|executor| {
@@ -195,7 +196,8 @@ fn closure_and_result_are_dropped_exactly_once_on_every_path() {
     });
 }
 
-/// spec: W9.2 (the worker lives on, accounting completes): a panic in a destructor of a closure, a result or a payload.
+/// spec: W9.2 (the worker lives on, accounting completes): this holds if the destructor of a closure, a result or a
+/// panic payload panics.
 #[test]
 fn panicking_destructors_do_no_harm() {
     let _limit = time_limit();
@@ -206,7 +208,7 @@ fn panicking_destructors_do_no_harm() {
             let capture = Bomb;
             let error = queue.spawn(move || drop(capture)).unwrap().join().unwrap_err();
             assert_eq!(error.to_string(), "the item panicked: a bomb went off");
-            // The handles are dropped before the items run, so the worker drops what the items leave.
+            // The handles are dropped before the items run, so the worker drops the results and the panic payloads.
             let door = Door::default();
             let wait = door.clone();
             drop(queue.spawn(move || wait.wait_unguarded()).unwrap());
@@ -228,7 +230,7 @@ fn panicking_destructors_do_no_harm() {
     assert_eq!(pool.running.min(1), pool.running, "{pool}");
 }
 
-/// spec: W9.2: the payload's destructor panics, and then the destructor of the function, which the last handle drops.
+/// spec: W9.2: the destructor of the panic payload panics, and then that of the function's captured value.
 #[test]
 fn two_panicking_destructors_in_a_row_do_no_harm() {
     struct Relentless;
@@ -247,14 +249,14 @@ fn two_panicking_destructors_in_a_row_do_no_harm() {
     let wait = door.clone();
     drop(queue.spawn(move || wait.wait_unguarded()).unwrap());
     queue.enqueue(&work).unwrap();
-    // The test's handle is dropped here, so the worker drops the function.
+    // The test drops its handle here, so the worker drops the last one, and with it the function.
     drop(work);
     door.open();
     queue.flush().unwrap();
     assert_eq!(queue.spawn(|| 6).unwrap().join().unwrap(), 6);
 }
 
-/// spec: W1.3: a cancel races with the run, and exactly one of them happens.
+/// spec: W1.3: a cancel races with the run, and either the cancel or the run takes effect.
 #[test]
 fn a_cancel_that_races_with_the_run_wins_or_loses() {
     on_each_executor(|executor| {
@@ -298,7 +300,7 @@ fn short_waits_of_each_kind_end_and_show_all_that_the_run_did() {
             }
             assert_eq!(runs.load(Ordering::Relaxed), round + 1);
             if round % 8 == 0 {
-                // The worker and this thread have gone to sleep by now, or are about to.
+                // In this time, the worker goes to sleep, or is about to.
                 spin(Duration::from_micros(20));
             }
         }

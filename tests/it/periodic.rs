@@ -13,7 +13,7 @@ use crate::support::{
 
 const MILLI: Duration = Duration::from_millis(1);
 
-/// spec: W5.5 (spawn_every): no call comes before its tick.
+/// spec: W5.5 (spawn_every): no call begins before its tick.
 #[test]
 fn a_function_is_called_every_period() {
     on_each_executor(|executor| {
@@ -57,8 +57,8 @@ fn ticks_that_pass_during_a_call_are_missed_and_counted() {
     every.cancel_and_wait().unwrap();
 }
 
-/// spec: W5.5 (cancelled by its handle): `cancel`, `cancel_and_wait` and the drop of the handle end the calls; `detach`
-/// does not.
+/// spec: W5.5 (cancelled by its handle): `cancel`, `cancel_and_wait` and dropping the handle end the calls, and
+/// `detach` does not.
 #[test]
 fn calls_end_with_the_handle() {
     let _limit = time_limit();
@@ -80,7 +80,7 @@ fn calls_end_with_the_handle() {
         eventually("the function was called", || calls.load(Ordering::SeqCst) > 1);
         end(every);
         drop((queue, executor));
-        // The ended timer keeps neither the function, nor its queue, nor the executor.
+        // After the end, the timer keeps neither the function nor the queue nor the executor alive.
         eventually("the executor ends", || no_thread_of(&prefix));
         assert_eq!(dropped.load(Ordering::SeqCst), 1);
     }
@@ -90,7 +90,7 @@ fn calls_end_with_the_handle() {
     (0..3).for_each(|_| told.recv_timeout(SOON).unwrap());
 }
 
-/// spec: W5.5, W9: a call that panics counts as a call.
+/// spec: W5.5, W9: a call that panics counts as a call, and further calls follow.
 #[test]
 fn calls_go_on_after_a_panic() {
     let _limit = time_limit();
@@ -99,7 +99,7 @@ fn calls_go_on_after_a_panic() {
     eventually("the function is called again", || every.runs() > 2);
 }
 
-/// spec: W5.5, F5: the function may cancel its own calls, but not wait for their end.
+/// spec: W5.5, F5: the function may cancel its further calls, but may not wait for the end of the current one.
 #[test]
 fn a_periodic_function_may_end_itself() {
     let _limit = time_limit();
@@ -124,7 +124,7 @@ fn a_periodic_function_may_end_itself() {
     assert_eq!(own.wait().runs(), 1);
 }
 
-/// spec: W5.5: a period of zero is refused, and the closure comes back.
+/// spec: W5.5: a period of zero is refused, and the issuer gets the closure back.
 #[test]
 fn a_period_is_not_zero() {
     let _limit = time_limit();
@@ -134,7 +134,8 @@ fn a_period_is_not_zero() {
     (refused.into_closure())();
 }
 
-/// spec: W5.5: the function may change what it owns, also after a panic. With a delay, the first call comes after it.
+/// spec: W5.5: the function may change the values that it owns, even after a call has panicked. With a delay, the first
+/// call begins after the delay.
 #[test]
 fn a_periodic_function_may_change_what_it_owns() {
     let _limit = time_limit();

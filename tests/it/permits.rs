@@ -1,4 +1,4 @@
-//! Permits: places that are reserved before there is an item.
+//! Permits: an issuer reserves a place in a queue before it makes the item.
 
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,7 +14,7 @@ use crate::support::{
     thread_id,
 };
 
-/// Spawns a thread that reserves a place, and returns when that thread waits in line.
+/// Spawns a thread that reserves a place in a full queue. Returns when this thread waits in line.
 fn reserves_elsewhere(
     queue: &WorkQueue,
     then: impl FnOnce(Result<Permit, QueueError>) + Send + 'static,
@@ -35,7 +35,7 @@ fn producers_that_reserve_never_exceed_the_bound() {
     on_each_executor(|executor| {
         for max in [1, 3] {
             let queue = WorkQueue::builder("q").max_pending(max).build_on(executor).unwrap();
-            // Made closures that have not begun are inside.
+            // `made` counts the closures that were made and have not begun.
             let (made, ran) = (Arc::new(Crowd::default()), Arc::new(AtomicUsize::new(0)));
             let (producers, count) = (3, stress(200));
             std::thread::scope(|scope| {
@@ -66,7 +66,8 @@ fn producers_that_reserve_never_exceed_the_bound() {
             });
             queue.flush().unwrap();
             assert_eq!(ran.load(Ordering::Relaxed), producers * count);
-            // An item gives its place back when it begins, a moment before it leaves here.
+            // An item gives its place back just before it leaves `made`. So `made` may count more closures than there
+            // are places.
             let most = max + executor.cpus().len() + producers;
             assert!(made.peak() <= most, "{} closures were made, with room for {max}", made.peak());
             let all: Vec<_> = (0..max).map(|_| queue.try_reserve().unwrap()).collect();
@@ -80,8 +81,8 @@ fn producers_that_reserve_never_exceed_the_bound() {
     });
 }
 
-/// spec: B1.1: a permit counts like a pending item, and a permit that is dropped or whose closure panics counts no
-/// more.
+/// spec: B1.1: a permit counts as a pending item. A permit that is dropped no longer counts, nor does one whose closure
+/// panics.
 #[test]
 fn a_permit_holds_its_place() {
     let executor = one_cpu();
@@ -104,8 +105,8 @@ fn a_permit_holds_its_place() {
     drop(queue.try_reserve().unwrap());
 }
 
-/// spec: B1.2: permits combine with all options and with reusable items, and where no place is needed, the place is
-/// given back.
+/// spec: B1.2: permits combine with all options and with reusable items. If a submission needs no place, it gives the
+/// permit's place back.
 #[test]
 fn a_permit_is_used_with_options_and_reusable_items() {
     let executor = cpus(2);
@@ -169,7 +170,8 @@ fn issuers_get_their_places_in_the_order_in_which_they_began_to_wait() {
     drop(queue.try_reserve().unwrap());
 }
 
-/// spec: B1.4 (an issuer may give up): its place in line is closed, and a place that it had got goes to the next one.
+/// spec: B1.4 (an issuer may give up): an issuer that gives up leaves the line. If it was just given a place in the
+/// queue, the next issuer gets this place.
 #[test]
 fn issuers_that_give_up_lose_no_place() {
     on_each_executor(|executor| {
@@ -220,7 +222,7 @@ fn issuers_in_line_learn_that_the_queue_ends() {
         let mut task = Box::pin(queue.reserve_async());
         assert!(Pin::new(&mut task).poll(&mut Context::from_waker(Waker::noop())).is_pending());
         match ends {
-            // The queue is empty, so the drain ends at once, and the line goes on.
+            // The queue has no items, so the drain ends at once. The issuers in line continue to wait.
             "drain" => queue.drain().unwrap(),
             "destroy" => assert_eq!(queue.destroy(), Ok(0)),
             _ => assert!(executor.shutdown(SOON).unwrap().is_complete()),
@@ -300,8 +302,8 @@ fn never() {
     unreachable!("it is cancelled");
 }
 
-/// Runs `wait` on a thread that has entered the token, and cancels the token when the thread has fallen asleep. Returns
-/// the result of the wait.
+/// Runs `wait` on a thread that has entered the token, and cancels the token when the thread sleeps. Returns the result
+/// of the wait.
 fn cancelled_while_it_waits<T: Send>(token: &CancelToken, wait: impl FnOnce() -> T + Send) -> T {
     let (tell, told) = std::sync::mpsc::channel();
     std::thread::scope(|scope| {
@@ -315,7 +317,8 @@ fn cancelled_while_it_waits<T: Send>(token: &CancelToken, wait: impl FnOnce() ->
     })
 }
 
-/// spec: B2.5: the submission is refused, and hands its closure back. The queue keeps neither the item nor a place.
+/// spec: B2.5: a submission that is cancelled while it waits for room is refused, and hands its closure back. The queue
+/// keeps neither the item nor a place.
 #[test]
 fn a_submission_that_is_cancelled_waits_for_no_room() {
     on_each_executor(|executor| {
@@ -339,7 +342,7 @@ fn a_submission_that_is_cancelled_waits_for_no_room() {
         door.open();
         permit.spawn(|| ()).unwrap().join().unwrap();
         holder.join().unwrap();
-        // An item of a batch may cancel itself. The batch goes on.
+        // An item of a batch may cancel its own token. The other items of the batch still run.
         let cancels = || cmwq::cancel_token().cancel();
         queue.items([cancels; 100]).token(&CancelToken::new()).spawn_detached().unwrap();
         queue.flush().unwrap();

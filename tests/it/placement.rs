@@ -15,7 +15,8 @@ use crate::support::{
 
 const TWO_NODES: &str = "numa:2 l3:2 core:2 pu:2";
 
-/// spec: W6.1 (on_cpu): items reach every CPU from any thread, whatever the placement of other items is.
+/// spec: W6.1 (on_cpu): items for a named CPU run on it, whichever thread submits them, and wherever the executor
+/// places other items.
 #[test]
 fn an_item_runs_on_the_cpu_that_was_named() {
     on_each_executor(|executor| {
@@ -34,8 +35,8 @@ fn an_item_runs_on_the_cpu_that_was_named() {
     });
 }
 
-/// spec: W6 (on a CPU that was named), W5.6: the timer may be armed with a delay, with zero, or moved from another CPU.
-/// Refusals are as for other submissions.
+/// spec: W6 (on a CPU that was named), W5.6: an item runs on the CPU that was named with its delay. The delay may be
+/// zero, and the item may be moved to another CPU. An unknown CPU is refused as in other submissions.
 #[test]
 fn a_timer_queues_its_item_to_the_cpu_that_was_named() {
     on_each_executor(|executor| {
@@ -77,7 +78,7 @@ fn a_timer_queues_its_item_to_the_cpu_that_was_named() {
 #[test]
 fn items_for_one_cpu_run_in_the_order_of_their_submission() {
     let _limit = time_limit();
-    // Detection is off, so the items run one after the other.
+    // Detection is off, so the CPU's items run one after the other.
     let executor = unseen(builder("core:4 pu:1").0.random_placement(3)).build().unwrap();
     let queue = WorkQueue::per_cpu("q").build_on(&executor).unwrap();
     let order = Arc::new(Mutex::new(Vec::new()));
@@ -89,7 +90,7 @@ fn items_for_one_cpu_run_in_the_order_of_their_submission() {
     assert!(order.lock().unwrap().iter().copied().eq(0..1000));
 }
 
-/// spec: W6.1: an item of an unbound queue runs in the pod of the CPU.
+/// spec: W6.1: an item of an unbound queue runs in the pod that the named CPU belongs to.
 #[test]
 fn an_unbound_item_runs_in_the_pod_of_the_cpu_that_was_named() {
     let _limit = time_limit();
@@ -103,7 +104,7 @@ fn an_unbound_item_runs_in_the_pod_of_the_cpu_that_was_named() {
     }
 }
 
-/// spec: W6.3 (an unknown CPU or node is an error): the closure comes back, and a reusable item is unchanged.
+/// spec: W6.3 (an unknown CPU or node is an error): the issuer gets the closure back, and a reusable item is unchanged.
 #[test]
 fn a_cpu_or_node_that_does_not_exist_is_an_error() {
     let executor = builder(TWO_NODES).0.build().unwrap();
@@ -127,7 +128,8 @@ fn a_cpu_or_node_that_does_not_exist_is_an_error() {
     queue.flush().unwrap();
 }
 
-/// spec: W6.3 (one outside of the allowed set runs elsewhere): it runs on a nearby CPU, and always on the same one.
+/// spec: W6.3 (one outside of the allowed set runs elsewhere): an item of such a CPU runs on a nearby CPU, and always
+/// on the same one.
 #[test]
 fn a_cpu_that_the_executor_does_not_use_is_served_nearby() {
     let _limit = time_limit();
@@ -142,14 +144,14 @@ fn a_cpu_that_the_executor_does_not_use_is_served_nearby() {
     }
 }
 
-/// spec: W6.2 (on_node): the issuer's CPU is used if it is on the node; otherwise the CPUs of the node take
-/// turns.
+/// spec: W6.2 (on_node): an item runs on its issuer's CPU if this CPU is on the node. Otherwise, the CPUs of the node
+/// take turns.
 #[test]
 fn an_item_runs_on_the_node_that_was_named() {
     let _limit = time_limit();
     let executor = builder("numa:2 core:4 pu:1").0.build().unwrap();
     let queue = WorkQueue::per_cpu("q").build_on(&executor).unwrap();
-    // The CPUs are made up: workers issue on their own made-up CPU.
+    // The CPUs are made up. A worker of a made-up CPU submits as if it ran on this CPU.
     let issue = |from, node| {
         let queue = queue.clone();
         let handle =
@@ -180,8 +182,8 @@ fn a_node_that_the_executor_does_not_use_is_served_elsewhere() {
     assert_eq!(handle.unwrap().join().unwrap(), "2");
 }
 
-/// spec: W6.4 (run_on_each_cpu): the function runs once on every CPU, and all runs have ended when the call
-/// returns, for callers in items and outside.
+/// spec: W6.4 (run_on_each_cpu): the function runs once on every CPU, and all runs have ended when the call returns.
+/// This holds for callers in items and outside of items.
 #[test]
 fn a_function_runs_once_on_each_cpu() {
     on_each_executor(|executor| {
@@ -203,8 +205,8 @@ fn a_function_runs_once_on_each_cpu() {
     });
 }
 
-/// spec: W6.4 (run_on_each_cpu): the caller gets the panic of one CPU, and the function still runs on every other
-/// CPU.
+/// spec: W6.4 (run_on_each_cpu): if the function panics on one CPU, the caller gets the panic. The function still runs
+/// on every other CPU.
 #[test]
 fn a_panic_on_one_cpu_is_returned_when_all_are_done() {
     let _limit = time_limit();
@@ -222,8 +224,8 @@ fn a_panic_on_one_cpu_is_returned_when_all_are_done() {
     assert!(matches!(result, Err(RunError::Failed(JoinError::Panicked(_)))));
 }
 
-/// spec: W6.4 (run_on_cpu): items of a CPU may call `run_on_cpu` for the same CPU, nested and in parallel, for more
-/// calls than any queue has slots.
+/// spec: W6.4 (run_on_cpu): items of a CPU may call `run_on_cpu` for the same CPU, nested and in parallel. There may be
+/// more calls than a queue has slots.
 #[test]
 fn calls_for_the_own_cpu_never_wait_for_each_others_slots() {
     let _limit = time_limit();
@@ -257,7 +259,8 @@ fn calls_for_the_own_cpu_never_wait_for_each_others_slots() {
     handles.into_iter().for_each(|handle| handle.join().unwrap());
 }
 
-/// spec: W6.3: a refused item can be queued elsewhere. CPU numbers are those of the executor's own topology.
+/// spec: W6.3: a closure that one executor refuses can be queued on another one. CPU numbers are those of the
+/// executor's own topology.
 #[test]
 fn each_executor_counts_its_own_cpus() {
     let _limit = time_limit();
@@ -270,7 +273,8 @@ fn each_executor_counts_its_own_cpus() {
     assert!(large.item(refused.into_closure()).on_cpu(5).spawn().unwrap().join().is_ok());
 }
 
-/// spec: F6.4 (run_on_cpu, run_on_each_cpu): a call goes on after the wait for it has timed out.
+/// spec: F6.4 (run_on_cpu, run_on_each_cpu): the function that a call has queued still runs after the call has timed
+/// out.
 #[test]
 fn calls_on_cpus_may_be_waited_for_with_a_timeout() {
     let _limit = time_limit();

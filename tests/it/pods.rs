@@ -12,11 +12,12 @@ use crate::support::{
     PATIENCE, builder, current_pool, eventually, has_no_elsewhere, own_status, pool, time_limit,
 };
 
-/// Returns the CPUs of each pool that serves a queue, after items from every CPU.
+/// Queues items from every CPU to a queue with these attributes. Returns the CPUs of each pool that has run some of
+/// them.
 fn pods_of(shape: &str, attrs: Attrs) -> String {
     let executor = builder(shape).0.random_placement(9).build().unwrap();
     let queue = WorkQueue::unbound("q").attrs(attrs).build_on(&executor).unwrap();
-    // 400 items reach each of 8 CPUs for practically every seed.
+    // With practically every seed, 400 items come from all of the 8 CPUs.
     let handles: Vec<_> = (0..400).map(|_| queue.spawn(current_pool).unwrap()).collect();
     let names: BTreeSet<String> = handles.into_iter().map(|handle| handle.join().unwrap()).collect();
     let mut pods: Vec<CpuSet> = names.iter().map(|name| pool(&executor, name).cpus).collect();
@@ -41,7 +42,7 @@ fn items_run_in_the_pod_of_their_scope() {
     assert_eq!(pods_of("core:3 pu:1", Attrs::new()), "0-2", "without an L3");
 }
 
-/// spec: A1.2 (restricted to allowed CPUs): items from other CPUs run on any of the allowed CPUs.
+/// spec: A1.2 (restricted to allowed CPUs): items that were issued on another CPU run on any of the allowed CPUs.
 #[test]
 fn pods_are_restricted_to_the_allowed_cpus() {
     let attrs = Attrs::new().cpus("1,3,6".parse().unwrap()).scope(AffinityScope::Numa);
@@ -84,8 +85,8 @@ fn workers_of_a_pod_are_bound_to_its_cpus() {
     }
 }
 
-/// spec: A5.7: when a CPU goes, the system unbinds its threads. If the CPU soon returns, the manager sees no change of
-/// the CPUs. It still binds the worker again while items run.
+/// spec: A5.7: when a CPU goes offline, the system unbinds its threads. If the CPU returns soon, the manager sees no
+/// change of the CPUs. Nevertheless, it binds the worker again while items run.
 #[test]
 fn workers_that_the_system_has_unbound_are_bound_again() {
     let _limit = time_limit();
@@ -113,8 +114,8 @@ fn workers_that_the_system_has_unbound_are_bound_again() {
     }
 }
 
-/// spec: A2.3 (the effect of a lost CPU is bounded): strict items begin where the system has put their worker
-/// until the manager's next look, and in their pod from then on.
+/// spec: A2.3 (the effect of a lost CPU is bounded): until the manager's next check, strict items begin where the
+/// system has put their worker. After the check, they begin in their pod again.
 #[test]
 fn strict_items_return_to_their_pod_after_the_system_has_moved_their_worker() {
     let _limit = time_limit();
@@ -143,7 +144,7 @@ fn strict_items_return_to_their_pod_after_the_system_has_moved_their_worker() {
         while !is_bound() {
             strays +=
                 usize::from(queue.item(sched_getcpu).on_cpu(home).spawn().unwrap().join().unwrap() != home);
-            // The manager looks every 400 ms, but this machine may be busy.
+            // The manager checks the bindings every 400 ms, but this machine may be busy.
             assert!(begin.elapsed() < 10 * PATIENCE, "after {strays} items outside of their pod");
         }
         println!("{strays} items began outside of their pod, for {:?}", begin.elapsed());

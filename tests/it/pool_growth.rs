@@ -9,7 +9,7 @@ use cmwq::{Detection, Executor, WorkQueue, blocking, may_block};
 use crate::detection::{check_count, comes_to_rest};
 use crate::support::{Crowd, SOON, builder, bump, burn, eventually, is_portable, nap, pool, time_limit};
 
-/// An executor of one CPU, and the number of workers that it has made.
+/// Makes an executor with one CPU, and a counter of the workers that it makes.
 fn counted(max_threads: Option<usize>) -> (Executor, Arc<AtomicUsize>) {
     let made = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&made);
@@ -31,7 +31,8 @@ fn spin(flag: &AtomicBool) {
     }
 }
 
-/// spec: S2, S5.1: an item spins until the next item of its CPU has run. The next item starts, so the spinning ends.
+/// spec: S2, S5.1: an item spins until the next item of its CPU has run. The pool starts the next item, so the first
+/// one ends.
 #[test]
 fn a_hog_lets_the_next_item_start() {
     let _limit = time_limit();
@@ -47,7 +48,7 @@ fn a_hog_lets_the_next_item_start() {
                 let raised = Arc::clone(&flag);
                 let hog = queue.spawn(move || {
                     spin(&raised);
-                    // From here on, guards of this item change no count.
+                    // The item is now known as a hog and no longer counts, so its guards change no count.
                     if guarded {
                         blocking(|| may_block(|| nap(Duration::from_millis(2))));
                     }
@@ -62,8 +63,8 @@ fn a_hog_lets_the_next_item_start() {
     }
 }
 
-/// spec: S2 (without blocking), S1.7: an item that sleeps now and then is not taken for a hog, however long it runs. It
-/// is taken for a sleeper, each time it sleeps.
+/// spec: S2 (without blocking), S1.7: an item that computes and sleeps by turns is not taken for a hog, however long it
+/// runs. It is taken for a sleeper each time it sleeps.
 #[test]
 fn items_that_compute_and_sleep_by_turns_end_in_the_right_count() {
     let _limit = time_limit();
@@ -84,8 +85,8 @@ fn items_that_compute_and_sleep_by_turns_end_in_the_right_count() {
     check_count(&executor, &queue);
 }
 
-/// spec: S5.1: up to four items at a time spin on one flag. The item that sets it is queued behind two hundred others
-/// on the same CPU. It runs, and the pool stays small.
+/// spec: S5.1: two hundred items, four at a time, spin until a flag is set. The item that sets the flag is queued
+/// behind them on the same CPU. It runs, and the pool stays small.
 #[test]
 fn spinning_items_make_no_crowd() {
     let _limit = time_limit();
@@ -110,7 +111,7 @@ fn spinning_items_make_no_crowd() {
     check_count(&executor, &others);
 }
 
-/// Runs two hundred items that sleep without a guard. Returns how many slept at once at most.
+/// Runs two hundred items that sleep without a guard. Returns the largest number of items that slept at the same time.
 fn sleep_together(executor: &Executor) -> usize {
     let queue = WorkQueue::per_cpu("q").max_active(64).build_on(executor).unwrap();
     let (crowd, runs) = (Arc::new(Crowd::default()), Arc::new(AtomicUsize::new(0)));
@@ -140,7 +141,7 @@ fn sleeping_items_grow_a_pool_up_to_max_active() {
     let peak = sleep_together(&executor);
     let least = if is_portable(&executor) { 1 } else { 2 };
     assert!((least..=64).contains(&peak), "{peak} at once");
-    // Besides the 64 sleepers there may be one running worker and one spare.
+    // Besides the 64 sleeping workers, there may be one running worker and one spare.
     let made = made.load(Ordering::SeqCst);
     assert!(made <= 66, "{made} workers");
 }

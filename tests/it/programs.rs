@@ -1,4 +1,5 @@
-//! Programs and threads that items start: their signal mask and their scheduling. Also, signal handlers on workers.
+//! Programs and threads that items start: their signal mask and their scheduling. Also signal handlers that run on
+//! workers.
 #![cfg(target_os = "linux")]
 #![allow(unsafe_code, reason = "signals, and how a process is scheduled, are libc's")]
 
@@ -24,14 +25,14 @@ use crate::support::{
     one_cpu, own_nice, own_status, statuses_of, stress, thread_id, time_limit,
 };
 
-/// A program that runs for longer than any test.
+/// Returns the command of a program that runs for longer than any test.
 fn sleeper() -> Command {
     let mut command = Command::new("sleep");
     command.arg("600");
     command
 }
 
-/// A program that is killed and waited for when this is dropped.
+/// A running program. Dropping this value kills the program and waits for its end.
 struct Program(Child);
 
 impl Program {
@@ -40,7 +41,7 @@ impl Program {
     }
 
     fn terminate(&self) {
-        // SAFETY: the number is that of a child that was not waited for, so it is not in use again.
+        // SAFETY: the process with this number is a child that was not waited for, so no other process has the number.
         assert_eq!(unsafe { libc::kill(self.0.id() as libc::pid_t, libc::SIGTERM) }, 0);
     }
 
@@ -57,7 +58,7 @@ impl Drop for Program {
     }
 }
 
-/// An executor of one CPU that can make no worker, so its rescuers run everything.
+/// Makes an executor with one CPU that can make no worker, so its rescuers run all items.
 fn without_workers() -> Executor {
     builder("core:1 pu:1").0.before_spawn(Spawns::failing(..).hook()).build().unwrap()
 }
@@ -91,8 +92,9 @@ fn programs_that_items_start_are_ended_by_sigterm() {
     assert!(rescued && holds_within(SOON, || program.is_terminated()));
 }
 
-/// spec: E2.10 (programs and threads that an item starts get the main thread's signal mask): the main thread of the
-/// process blocks one signal, and the thread that makes the executor blocks another one.
+/// spec: E2.10 (programs and threads that an item starts get the main thread's signal mask): these programs and threads
+/// block the signal that the main thread blocks. They do not block the signal that the thread blocks which makes the
+/// executor.
 #[test]
 fn programs_and_threads_of_items_have_the_signal_mask_of_the_main_thread() {
     const CHILD: &str = "CMWQ_TEST_MASK";
@@ -105,7 +107,7 @@ fn programs_and_threads_of_items_have_the_signal_mask_of_the_main_thread() {
             block_only(libc::SIGUSR1);
             Ok(())
         };
-        // SAFETY: the forked child makes system calls, and nothing else.
+        // SAFETY: in the forked child, the closure only makes system calls.
         let output = unsafe { child.pre_exec(block) }.output().unwrap();
         return assert_passed(&output);
     }
@@ -148,9 +150,9 @@ impl Scheduling {
     fn of(pid: u32) -> Self {
         let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
         let cpus = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap();
-        // SAFETY: these are plain numbers, which may be 0.
+        // SAFETY: all fields are plain numbers, for which zero is valid.
         let mut attributes: libc::sched_attr = unsafe { mem::zeroed() };
-        // SAFETY: the pointer is to as much memory as the call is told of; the other call takes plain numbers.
+        // SAFETY: the pointer leads to `size` bytes, as the first call is told. The second call takes plain numbers.
         let nice = unsafe {
             let size = size_of::<libc::sched_attr>();
             assert_eq!(libc::syscall(libc::SYS_sched_getattr, pid, &raw mut attributes, size, 0), 0);
@@ -160,8 +162,8 @@ impl Scheduling {
     }
 }
 
-/// spec: E2.10 (nice, CPUs and time slice of their worker are inherited, as documented): the program inherits them, and
-/// can be reset to the main thread's.
+/// spec: E2.10 (nice, CPUs and time slice of their worker are inherited, as documented): a program inherits the
+/// scheduling of its worker, and can be reset to that of the main thread.
 #[test]
 fn a_program_is_scheduled_like_its_worker_or_like_the_main_thread() {
     let _limit = time_limit();
@@ -183,7 +185,8 @@ fn a_program_is_scheduled_like_its_worker_or_like_the_main_thread() {
     assert!(executor.dump().nice_denied || own.nice == -20);
 }
 
-/// Calls `act` on a thread that cannot lower nice levels. Threads that this thread makes cannot do so either.
+/// Calls `act` on a thread without the privilege to lower nice levels. Threads that this thread makes do not have it
+/// either.
 fn without_the_privilege<T: Send>(act: impl FnOnce() -> T + Send) -> T {
     let act = || {
         let mut sets = capabilities(None).unwrap();
@@ -194,13 +197,14 @@ fn without_the_privilege<T: Send>(act: impl FnOnce() -> T + Send) -> T {
     std::thread::scope(|scope| scope.spawn(act).join().unwrap())
 }
 
-/// Returns whether the process's limit lets threads without the privilege have this nice level.
+/// Returns whether the resource limit of the process permits this nice level to threads without the privilege.
 fn may_be_lowered_to(nice: i32) -> bool {
     let limit = getrlimit(Resource::Nice).current.unwrap_or(u64::MAX);
     i64::try_from(limit).unwrap_or(i64::MAX) >= i64::from(20 - nice)
 }
 
-/// spec: E2.10: without the privilege, the nice level cannot be lowered again, but the program runs.
+/// spec: E2.10: without the privilege, a program's nice level cannot be reset to the main thread's lower one, but the
+/// program runs.
 #[test]
 fn scheduling_that_cannot_be_reset_stays_as_the_worker_has_it() {
     let _limit = time_limit();
@@ -213,7 +217,7 @@ fn scheduling_that_cannot_be_reset_stays_as_the_worker_has_it() {
     };
     let (own, program) = queue.spawn(item).unwrap().join().unwrap();
     let main = Scheduling::of(std::process::id()).nice;
-    // A resource limit may permit what the privilege would.
+    // Even without the privilege, a resource limit may permit the lower level.
     let stays = if may_be_lowered_to(main) { main } else { own };
     assert_eq!(program, stays, "the worker has {own}, the main thread {main}");
 }
@@ -230,10 +234,10 @@ extern "C" fn handle(_signal: c_int) {
     HANDLED.fetch_add(1, Ordering::SeqCst);
 }
 
-/// Installs a handler that interrupts system calls; the system does not restart them.
+/// Installs a handler after which the system does not restart interrupted system calls.
 fn install_handler() {
-    // SAFETY: an action of zeros has no flags and an empty mask. The handler stores into statics. A null pointer asks
-    // for no old action.
+    // SAFETY: an action of zeros has no flags and an empty mask. The handler only stores to atomics. With the null
+    // pointer, the call returns no old action.
     unsafe {
         let mut action: libc::sigaction = mem::zeroed();
         action.sa_sigaction = handle as *const () as usize;
@@ -242,13 +246,13 @@ fn install_handler() {
 }
 
 fn send_to(thread: i32) -> io::Result<()> {
-    // SAFETY: the call takes plain numbers. A thread that has ended is an error.
+    // SAFETY: the call takes plain numbers. If the thread has ended, the call returns an error.
     let sent = unsafe { libc::syscall(libc::SYS_tgkill, std::process::id(), thread, libc::SIGUSR2) };
     if sent == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// spec: E2.10 (a handler may run on a worker): a handler runs on the worker's stack, inside of the item. It makes no
-/// wait end early and leaves none hanging: idle workers, guarded waits, and waits for items.
+/// spec: E2.10 (a handler may run on a worker): a handler runs on the worker's stack, inside of the item. Because of
+/// it, no wait ends early, and none hangs. This holds for idle workers, guarded waits, and waits for items.
 #[test]
 fn signal_handlers_on_workers_disturb_no_wait() {
     const STACK: usize = 512 << 10;
@@ -289,7 +293,7 @@ fn signal_handlers_on_workers_disturb_no_wait() {
     assert!(executor.shutdown(SOON).unwrap().is_complete());
 }
 
-/// Sets the flag when it is dropped, also by a panic.
+/// Sets the flag when it is dropped, even if the drop is due to a panic.
 struct Ends<'a>(&'a AtomicBool);
 
 impl Drop for Ends<'_> {
@@ -298,7 +302,7 @@ impl Drop for Ends<'_> {
     }
 }
 
-/// Runs items that wait in every way.
+/// Runs items that wait in every way, and checks that no wait ends early.
 fn in_a_storm(queue: &WorkQueue, nap: Duration) {
     let takes_its_time = |wait: fn(Duration)| {
         move || {

@@ -94,7 +94,8 @@ fn power_efficient_queues_become_unbound_if_the_executor_says_so() {
     }
 }
 
-/// Fills the queue with waiting items. Returns the most items that were active at once, in total and for each pool.
+/// Fills the queue with waiting items. Returns the largest number of items that were active at once, and how many were
+/// active in each pool.
 fn peak_of(queue: &WorkQueue, items: usize, expected: usize) -> (usize, HashMap<String, usize>) {
     let (door, crowd) = (Door::default(), Arc::new(Crowd::default()));
     let inside = Arc::new(Mutex::new(HashMap::<String, usize>::new()));
@@ -103,7 +104,8 @@ fn peak_of(queue: &WorkQueue, items: usize, expected: usize) -> (usize, HashMap<
             let (door, crowd, inside) = (door.clone(), Arc::clone(&crowd), Arc::clone(&inside));
             let item = move || {
                 *inside.lock().unwrap().entry(current_pool()).or_default() += 1;
-                // The item enters the crowd last, so that its pool is already counted when the test sees it inside.
+                // The item enters the crowd last, so it is already counted for its pool when the test sees it in the
+                // crowd.
                 crowd.enter();
                 door.wait();
                 crowd.leave();
@@ -118,7 +120,7 @@ fn peak_of(queue: &WorkQueue, items: usize, expected: usize) -> (usize, HashMap<
     (crowd.peak(), by_pool)
 }
 
-/// spec: Q3.2 (max_active, per CPU): blocked items count. The limit is reached and never exceeded.
+/// spec: Q3.2 (max_active, per CPU): blocked items count as active. The limit is reached, and never exceeded.
 #[test]
 fn max_active_limits_each_cpu() {
     let _limit = time_limit();
@@ -130,7 +132,7 @@ fn max_active_limits_each_cpu() {
         assert_eq!(by_pool.len(), 4);
         assert!(by_pool.values().all(|peak| *peak == limit), "{by_pool:?}");
     }
-    // The limit also applies to unbound queues: that many items for each issuing CPU, all in the pool of their pod.
+    // Unbound queues have this limit for each issuing CPU. All of their items are active in the one pool of the pod.
     for queue in [WorkQueue::unbound("q"), WorkQueue::builder("q")] {
         let queue = queue.max_active(2).build_on(&executor).unwrap();
         let (peak, by_pool) = peak_of(&queue, 120, 8);
@@ -163,7 +165,7 @@ fn by_default_256_items_are_active() {
     }
 }
 
-/// An ordered queue whose only slot is taken until the door opens.
+/// Builds a queue with one slot. An item holds this slot until the door opens.
 fn held(builder: WorkQueueBuilder, executor: &Executor) -> (WorkQueue, Door) {
     let queue = builder.build_on(executor).unwrap();
     let (door, begun) = (Door::default(), Door::default());
@@ -190,7 +192,7 @@ fn a_full_queue_hands_the_closure_back() {
     assert_eq!(refused.error, QueueError::Full);
     let text = (refused.into_closure())();
     assert_eq!(text.as_ptr() as usize, address, "the closure is untouched");
-    // A cancelled item takes room until its place is reached.
+    // A cancelled item takes room until a worker reaches its place.
     assert!(handles[2].cancel());
     assert!(queue.spawn(|| ()).is_err());
     door.open();
@@ -247,7 +249,7 @@ fn a_full_queue_refuses_new_items_and_coalesces_pending_ones() {
     assert_eq!(runs.load(Ordering::SeqCst), 2);
 }
 
-/// spec: Q3.4: the bound is exact when issuers race.
+/// spec: Q3.4: the bound is exact even if many issuers submit at the same time.
 #[test]
 fn max_pending_is_exact_among_racing_issuers() {
     let _limit = time_limit();
@@ -298,7 +300,7 @@ fn an_ordered_queue_runs_one_at_a_time_in_queueing_order() {
     });
 }
 
-/// spec: Q4.1: the items of each of many issuers keep their order.
+/// spec: Q4.1: if there are many issuers, the items of each issuer keep their order.
 #[test]
 fn an_ordered_queue_keeps_the_order_of_every_issuer() {
     on_each_executor(|executor| {

@@ -1,4 +1,4 @@
-//! Rescuers: the thread of a queue that runs its items while no worker can be made.
+//! Rescuers: threads of single queues, which run the items of their queue while no worker can be made.
 
 use std::io::ErrorKind;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -12,11 +12,12 @@ use crate::support::{
     own_status, pool, stress, thread_id, threads_of, time_limit, unseen,
 };
 
-/// An executor that can make no worker, its prefix, and the hook that decides which workers can be made.
+/// Makes an executor that can make no worker. Also returns the prefix of its threads' names, and the hook that decides
+/// which workers can be made.
 fn without_workers(shape: &str) -> (Executor, String, Spawns) {
     let spawns = Spawns::failing(..);
     let (builder, prefix) = builder(shape);
-    // Detection is off: it would let another worker run beside a sleeping item and change the order.
+    // Detection is off. Otherwise, another worker could run beside a sleeping item, and change the order.
     (unseen(builder).before_spawn(spawns.hook()).build().unwrap(), prefix, spawns)
 }
 
@@ -64,13 +65,14 @@ fn when_no_worker_can_be_made_the_rescuer_runs_every_item() {
     }
 }
 
-/// spec: P2.4: when an item of the rescuer passes its slot on, the rescuer runs the next item at once, without another
-/// call.
+/// spec: P2.4: when an item that the rescuer runs passes its slot on, the rescuer runs the next item at once, without
+/// another call by the manager.
 #[test]
 fn items_that_wait_for_a_slot_are_rescued_without_another_call() {
     let _limit = time_limit();
     for kind in [WorkQueue::ordered("q"), WorkQueue::per_cpu("q").max_active(1)] {
-        // Ordered items of two CPUs are in two pools. The items pass the slot from pool to pool.
+        // The items of the two CPUs are in two pools. The items of the ordered queue pass the slot from one pool to the
+        // other.
         let spawns = Spawns::failing(..);
         let builder = builder("l3:2 core:1 pu:1").0.random_placement(2).before_spawn(spawns.hook());
         let executor = builder.build().unwrap();
@@ -88,7 +90,8 @@ fn items_that_wait_for_a_slot_are_rescued_without_another_call() {
     }
 }
 
-/// spec: P2.4 (an item at a time, called again while the need lasts): items that come one by one are all rescued.
+/// spec: P2.4 (an item at a time, called again while the need lasts): the rescuer runs all items that are queued one by
+/// one.
 #[test]
 fn work_that_comes_later_is_rescued_too() {
     let _limit = time_limit();
@@ -99,8 +102,8 @@ fn work_that_comes_later_is_rescued_too() {
         assert_eq!(queue.counters().rescued, n + 1);
         assert!(queue.counters().rescuer_calls >= 1);
     }
-    // A call may be missing, because the rescuer is still there after the item before. Calls may be repeated while the
-    // rescuer is on its way.
+    // There may be fewer calls than items, because the rescuer may still be awake after the previous item. There may be
+    // more, because the manager repeats its calls until the rescuer arrives.
     assert!(queue.counters().rescuer_calls < 20, "{} calls", queue.counters().rescuer_calls);
 }
 
@@ -115,7 +118,7 @@ fn a_rescuer_sleeps_while_workers_can_be_made() {
         assert!(!queue.spawn(is_rescuer).unwrap().join().unwrap());
     }
     assert_eq!((queue.counters().rescuer_calls, queue.counters().rescued), (0, 0));
-    // The rescuer's thread sets its own name.
+    // The rescuer's thread sets its own name, so the test waits for it.
     eventually("the rescuer is there", || threads_of(&prefix).contains(&format!("{prefix}/R-q")));
 }
 
@@ -172,12 +175,13 @@ fn a_queue_whose_rescuer_cannot_be_made_is_an_error() {
     assert_eq!(error.to_string(), "the queue's rescuer cannot be made: out of memory");
     assert_eq!(error.clone(), error);
     assert_eq!(threads_of(&prefix), [format!("{prefix}/manager")], "no thread was made");
-    // The failure does not count as a failed worker, so the next item does not wait for a second.
+    // The failure does not count as the failure to make a worker, so the next item does not wait for a second.
     let queue = WorkQueue::builder("q").build_on(&executor).unwrap();
     queue.spawn(|| ()).unwrap().join().unwrap();
 }
 
-/// spec: P2.2, F5 (never a hang): the call is refused, because the manager would wait for itself.
+/// spec: P2.2, F5 (never a hang): a hook on the manager's thread cannot build a queue with a rescuer, because the
+/// manager would wait for itself.
 #[test]
 fn a_hook_on_the_managers_thread_cannot_have_a_rescuer_made() {
     let _limit = time_limit();
@@ -204,7 +208,8 @@ fn a_hook_on_the_managers_thread_cannot_have_a_rescuer_made() {
     queue.spawn(build).unwrap().join().unwrap().unwrap();
 }
 
-/// spec: P2.5 (that queue's items): items of other queues wait, in their order, and run when a worker can be made.
+/// spec: P2.5 (that queue's items): a rescuer runs only the items of its own queue. Items of other queues wait, and run
+/// in their order when a worker can be made.
 #[test]
 fn items_of_other_queues_wait_until_a_worker_can_be_made() {
     let _limit = time_limit();
@@ -246,7 +251,7 @@ fn a_rescuer_takes_turns_among_pools_in_distress() {
     for _ in 0..200 {
         let (served, called, all_queued) = (Arc::clone(&served), queue.clone(), Arc::clone(&all_queued));
         let item = move || {
-            // The first item waits until both pools have called, so that the rescuer has enough items in each.
+            // The first item waits until the rescuer was called for both pools, so both pools have enough items.
             eventually("both pools call", || {
                 all_queued.load(Ordering::SeqCst) && called.counters().rescuer_calls >= 2
             });
@@ -257,21 +262,21 @@ fn a_rescuer_takes_turns_among_pools_in_distress() {
     all_queued.store(true, Ordering::SeqCst);
     queue.flush_timeout(SOON).unwrap();
     let served = served.lock().unwrap();
-    // On one CPU, the CPU does not identify the pool.
+    // With only one CPU, the CPU does not show which pool an item comes from.
     if has_no_elsewhere(&executor) {
         return;
     }
-    // The rescuer is bound to the pool's CPU, so the CPU identifies the pool.
+    // The rescuer binds itself to the CPU of the pool that it serves, so the CPU shows which pool an item comes from.
     let turns: Vec<usize> = served.chunk_by(|one, next| one == next).map(<[_]>::len).collect();
     assert!(turns.len() >= 8, "turns of {turns:?} items");
-    // The first turns, before the second pool called, and the last ones, when a pool has no items left, may have
-    // another length.
+    // The first turn may be longer, because it begins before the call for the second pool. The last turns may be
+    // shorter or longer, because one pool has no items left.
     let middle = &turns[1..turns.len() - 2];
     assert!(middle.iter().all(|items| *items == 16), "turns of {turns:?} items");
 }
 
-/// spec: P2.4: a rescuer also helps at the cap on threads, which does not count rescuers. Workers run the items that it
-/// leaves.
+/// spec: P2.4: a rescuer also helps at the cap on threads, which does not count rescuers. Workers run the items that
+/// the rescuer leaves.
 #[test]
 fn at_the_cap_on_threads_a_rescuer_helps() {
     let _limit = time_limit();
@@ -279,7 +284,7 @@ fn at_the_cap_on_threads_a_rescuer_helps() {
     let queue = WorkQueue::per_cpu("q").rescuer(true).build_on(&executor).unwrap();
     let door = Door::default();
     let inside = door.clone();
-    // The only worker waits for items that need another worker.
+    // This item holds the only worker, so the items below need another thread.
     let held = queue.spawn(move || inside.wait()).unwrap();
     eventually("the item holds the only thread", || {
         executor.dump().pools.iter().any(|pool| (pool.workers, pool.idle) == (1, 0))
@@ -319,7 +324,7 @@ fn panics_guards_and_counts_are_as_on_a_worker() {
     }
     assert_eq!(panics.load(Ordering::SeqCst), 2);
     spawns.recover();
-    // The counts are right: the pool comes to rest, and its workers run one item at a time.
+    // The running count is right if the pool comes to rest, and then runs one item at a time.
     plain.spawn(|| ()).unwrap().join().unwrap();
     eventually("a worker is there", || pool(&executor, "0").workers > 0);
     eventually("the pool rests", || (pool(&executor, "0").running, pool(&executor, "0").waking) == (0, 0));
@@ -332,11 +337,12 @@ fn panics_guards_and_counts_are_as_on_a_worker() {
     behind.join().unwrap();
 }
 
-/// spec: P2.7, W3 (one worker at a time): an item runs on one worker or rescuer at a time.
+/// spec: P2.7, W3 (one worker at a time): a reusable item runs on at most one thread at a time, which may be a worker
+/// or a rescuer.
 #[test]
 fn an_item_is_never_entered_twice_by_worker_and_rescuer() {
     let _limit = time_limit();
-    // Every second attempt fails.
+    // Every second attempt to make a worker fails.
     let spawns = Spawns::failing_if(|attempt| attempt % 2 == 0);
     let builder = builder("l3:2 core:2 pu:1").0.random_placement(8).before_spawn(spawns.hook());
     let executor = builder.build().unwrap();
@@ -364,8 +370,8 @@ fn an_item_is_never_entered_twice_by_worker_and_rescuer() {
     assert_eq!((crowd.peak(), runs.load(Ordering::SeqCst)), (1, accepted));
 }
 
-/// spec: P2.1 (ends with the queue), E5 (dropping never blocks and loses nothing): the rescuer runs the accepted items,
-/// and the end of the last one frees the queue.
+/// spec: P2.1 (ends with the queue), E5 (dropping never blocks and loses nothing): the rescuer runs the accepted items
+/// of a queue without handles. When the last item ends, the queue ends.
 #[test]
 fn items_left_by_the_last_handle_are_rescued() {
     let _limit = time_limit();
@@ -389,14 +395,15 @@ fn items_left_by_the_last_handle_are_rescued() {
     }
 }
 
-/// spec: P2.8, E3 (an idle executor makes no wake-ups): this also holds if the executor could make no thread.
+/// spec: P2.8, E3 (an idle executor makes no wake-ups): after a rescue, an executor makes no wake-ups, even if it could
+/// make no worker.
 #[test]
 fn after_the_rescue_all_threads_sleep() {
     let _limit = time_limit();
     let (executor, prefix, spawns) = without_workers("core:1 pu:1");
     let queue = WorkQueue::per_cpu("q").rescuer(true).build_on(&executor).unwrap();
     queue.spawn(|| ()).unwrap().join().unwrap();
-    // The manager tries to make the requested worker once more, after a second. Then no worker is needed any more.
+    // After a second, the manager tries once more to make the requested worker. After that, no worker is needed.
     eventually("the last attempt", || spawns.counts().0 == 2);
     falls_quiet(&prefix);
     assert_eq!(spawns.counts().0, 2);

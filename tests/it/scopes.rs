@@ -1,4 +1,4 @@
-//! Scopes: items that borrow, and the end of their scope. Code that must not compile is in `src/queue/scope.rs`.
+//! Scopes: items that borrow, and the ends of scopes. Examples that must not compile are in `src/queue/scope.rs`.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, panic_any};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -49,7 +49,7 @@ fn items_borrow_and_are_done_when_the_scope_returns() {
     });
 }
 
-/// spec: W7.1: a result may borrow from outside of the scope, and may leave the scope.
+/// spec: W7.1: an item's result may borrow data from outside of the scope, and may outlive the scope.
 #[test]
 fn a_result_may_borrow_data_that_outlives_the_scope() {
     let queue = WorkQueue::builder("q").build_on(&cpus(2)).unwrap();
@@ -62,7 +62,8 @@ fn a_result_may_borrow_data_that_outlives_the_scope() {
     assert_eq!(queue.try_scope(|_| ()), Ok(()), "without items");
 }
 
-/// spec: W7.1: on queues with more than one slot, items spawn items into the same scope and into scopes of their own.
+/// spec: W7.1: on queues with more than one slot, items may spawn items into their own scope, and may open scopes
+/// themselves.
 #[test]
 fn scopes_may_be_nested_and_items_may_spawn() {
     on_each_executor(|executor| {
@@ -93,8 +94,8 @@ fn scopes_may_be_nested_and_items_may_spawn() {
     });
 }
 
-/// spec: W7.5 (waiting), C2: the worker of the item that opened the scope counts as blocked, and another worker runs
-/// the items.
+/// spec: W7.5 (waiting), C2: while an item waits for the end of its scope, its worker counts as blocked, and another
+/// worker runs the scope's items.
 #[test]
 fn a_scope_inside_an_item_waits_under_a_guard() {
     let _limit = time_limit();
@@ -113,7 +114,8 @@ fn a_scope_inside_an_item_waits_under_a_guard() {
     }
 }
 
-/// spec: W7.2, W7.3 (propagates panics), W9: the body's panic comes first, and waits for the items.
+/// spec: W7.2, W7.3 (propagates panics), W9: if the body of a scope panics, the panic is passed on after the items have
+/// ended. It takes precedence over their panics.
 #[test]
 fn a_body_that_panics_waits_for_its_items() {
     on_each_executor(|executor| {
@@ -138,8 +140,8 @@ fn a_body_that_panics_waits_for_its_items() {
     });
 }
 
-/// spec: W7.2 (propagates panics): the panic of an item that is not joined surfaces at the end of the scope, however
-/// its handle was dropped.
+/// spec: W7.2 (propagates panics): if an item panics and is not joined, the scope panics at its end, whether and when
+/// the item's handle was dropped.
 #[test]
 fn a_panic_of_an_item_that_is_not_joined_surfaces_at_the_end() {
     let _limit = time_limit();
@@ -161,7 +163,7 @@ fn a_panic_of_an_item_that_is_not_joined_surfaces_at_the_end() {
         })
     });
     assert_eq!(text, "dropped late");
-    // The payload is leaked with its handle, but the scope still reports the panic.
+    // The payload of the panic is leaked with the handle, but the scope still reports the panic.
     let text = panic_of(|| queue.try_scope(|s| std::mem::forget(s.spawn(|| panic!("leaked")).unwrap())));
     assert_eq!(text, "an item of the scope panicked");
     let text = panic_of(|| queue.try_scope(|s| drop(s.spawn(|| panic_any(17)).unwrap())));
@@ -198,7 +200,7 @@ fn a_panic_that_was_joined_goes_to_the_joiner_only() {
     });
 }
 
-/// spec: W7.2, W9: destructors of closures, results and payloads panic.
+/// spec: W7.2, W9: a scope ends even if destructors of closures, results and panic payloads panic.
 #[test]
 fn panicking_destructors_do_not_keep_a_scope_from_ending() {
     let _limit = time_limit();
@@ -206,7 +208,7 @@ fn panicking_destructors_do_not_keep_a_scope_from_ending() {
     let door = Door::default();
     let ended = queue.try_scope(|s| {
         s.spawn(|| door.wait()).unwrap();
-        // The handle is dropped before the item runs, so the worker drops the result.
+        // The handle is dropped before the item runs, so the worker will drop the result.
         drop(s.spawn(|| Bomb).unwrap());
         std::mem::forget(s.spawn(|| Bomb).unwrap());
         door.open();
@@ -229,7 +231,7 @@ fn panicking_destructors_do_not_keep_a_scope_from_ending() {
     assert_eq!(text, "after the cancel");
 }
 
-/// spec: W7.3 (sound when leaked): forgotten handles neither hang the scope nor end it early.
+/// spec: W7.3 (sound when leaked): leaked handles do not hang the scope, and do not end it early.
 #[test]
 fn a_scope_whose_handles_are_leaked_ends_when_its_items_do() {
     on_each_executor(|executor| {
@@ -249,7 +251,8 @@ fn a_scope_whose_handles_are_leaked_ends_when_its_items_do() {
     });
 }
 
-/// spec: W7.3: results that borrow are dropped before the scope ends, by the worker or with the handle.
+/// spec: W7.3: results that borrow are dropped before the scope ends. The worker drops them, or the thread that drops
+/// the handle.
 #[test]
 fn results_are_dropped_before_the_scope_ends() {
     struct Sees<'a>(&'a AtomicUsize);
@@ -302,7 +305,7 @@ fn a_cancelled_item_counts_as_done() {
     });
 }
 
-/// spec: W7.6, W1: cancelling races with the run. The scope counts each item once.
+/// spec: W7.6, W1: a cancel may race with the item's run. In either case, the scope counts the item once.
 #[test]
 fn cancelling_races_with_the_run() {
     on_each_executor(|executor| {
@@ -332,7 +335,7 @@ fn the_holder_of_the_only_slot_cannot_spawn_into_its_own_scope() {
                 let refused = s.try_spawn(|| ran += 1).unwrap_err();
                 assert_eq!(refused.error, QueueError::WouldDeadlock);
                 (refused.into_closure())();
-                // Other threads cannot spawn into the scope either, but items of other queues can wait for it.
+                // Other threads cannot spawn into this scope either. But the item may open a scope of another queue.
                 std::thread::scope(|threads| {
                     let spawn = || s.spawn(|| ()).unwrap_err();
                     assert_eq!(threads.spawn(spawn).join().unwrap(), QueueError::WouldDeadlock);
@@ -343,7 +346,8 @@ fn the_holder_of_the_only_slot_cannot_spawn_into_its_own_scope() {
             ran
         });
         assert_eq!(outer.unwrap().join().unwrap(), 2);
-        // A thread outside of the queue may open a scope: an ordered queue runs its items one at a time, in order.
+        // A thread that runs no item of the queue may open a scope. An ordered queue runs the scope's items one at a
+        // time, in order.
         let (tell, told) = mpsc::channel();
         let ended = queue.try_scope(|s| {
             for n in 0..5 {
@@ -356,7 +360,7 @@ fn the_holder_of_the_only_slot_cannot_spawn_into_its_own_scope() {
     }
 }
 
-/// spec: W7.6, Q3: a refusal hands the closure back, and the scope does not wait for it.
+/// spec: W7.6, Q3: if an item is refused, the issuer gets its closure back, and the scope does not wait for it.
 #[test]
 fn a_refused_item_does_not_count() {
     let _limit = time_limit();
@@ -380,7 +384,7 @@ fn a_refused_item_does_not_count() {
     assert_eq!((ended, count), (Ok(()), 1));
 }
 
-/// spec: W7.3, E5: an open scope keeps its queue alive, and the queue keeps its executor.
+/// spec: W7.3, E5: an open scope keeps its queue alive, and the queue keeps its executor alive.
 #[test]
 fn a_queue_may_go_while_its_scope_is_open() {
     let _limit = time_limit();
@@ -401,7 +405,7 @@ fn a_queue_may_go_while_its_scope_is_open() {
     eventually("its threads end", || crate::support::no_thread_of(&prefix));
 }
 
-/// spec: W7.1: many threads that are no workers have scopes at once.
+/// spec: W7.1: many threads that are no workers may have open scopes at the same time.
 #[test]
 fn scopes_of_many_threads_do_not_disturb_each_other() {
     on_each_executor(|executor| {

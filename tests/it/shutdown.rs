@@ -1,4 +1,4 @@
-//! Shutting an executor down: every accepted item runs in time, or its owner is told.
+//! Shutting an executor down: every accepted item runs in time, or its owner is told that it was dropped.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -26,8 +26,7 @@ fn refusal(queue: &WorkQueue) -> Option<QueueError> {
     queue.spawn(|| ()).err().map(|refused| refused.error)
 }
 
-/// spec: E5.1 (runs accepted items, ends the threads): items that are queued by items during the shutdown, to any
-/// queue, are accepted.
+/// spec: E5.1 (runs accepted items, ends the threads): during the shutdown, items may queue further items to any queue.
 #[test]
 fn a_shutdown_runs_everything_and_ends_all_threads() {
     on_each_executor(|executor| {
@@ -51,8 +50,9 @@ fn a_shutdown_runs_everything_and_ends_all_threads() {
     });
 }
 
-/// spec: E5.3 (accepted items have run, were cancelled, or are in the report): timers are armed while the shutdown
-/// closes the queues. Each timer is given up and counted, or refused. None stays armed with no manager to fire it.
+/// spec: E5.3 (accepted items have run, were cancelled, or are in the report): threads arm timers while a shutdown or a
+/// destroy closes the queues. Each timer is refused, or it is given up and counted. No timer stays armed when there is
+/// no manager to fire it.
 #[test]
 fn a_timer_armed_at_the_last_moment_is_counted_or_refused() {
     let _limit = time_limit();
@@ -100,7 +100,8 @@ fn a_timer_armed_at_the_last_moment_is_counted_or_refused() {
     }
 }
 
-/// spec: E5.2 (refuses new work): closures and items come back untouched, and no queue can be built any more.
+/// spec: E5.2 (refuses new work): issuers get closures back, reusable items stay as they were, and no queue can be
+/// built any more.
 #[test]
 fn a_shut_down_executor_refuses_everything() {
     let _limit = time_limit();
@@ -133,7 +134,7 @@ fn a_shut_down_executor_refuses_everything() {
     );
 }
 
-/// spec: E5.1: the executor was never used.
+/// spec: E5.1: an executor that was never used is shut down at once.
 #[test]
 fn an_unused_executor_is_shut_down_at_once() {
     let _limit = time_limit();
@@ -143,18 +144,19 @@ fn an_unused_executor_is_shut_down_at_once() {
     eventually("the manager ended", || no_thread_of(&prefix));
 }
 
-/// spec: E5.3 (reports unfinished items: queue names and counts), F6.2: running items go on. Items that have
-/// not begun are dropped, and their owners are told.
+/// spec: E5.3 (reports unfinished items: queue names and counts), F6.2: when the time is over, running items continue.
+/// Items that have not begun are dropped, and their owners are told.
 #[test]
 fn a_shutdown_that_runs_out_of_time_drops_items_that_have_not_begun() {
     let _limit = time_limit();
-    // Items that have not begun wait for a slot, or on the worklist behind an item that holds the CPU.
+    // With a limit of 1, the items that have not begun wait for a slot. With 256, they wait on the worklist, because an
+    // item holds the CPU.
     for limit in [1, 256] {
         for (n, kind) in KINDS.into_iter().enumerate() {
             let (builder, prefix) = builder("core:1 pu:1");
             let executor = unseen(builder).build().unwrap();
             let queue = kind("stuck").max_pending(100).build_on(&executor).unwrap();
-            // An unbound queue would start as many items as it has slots.
+            // Without a limit of 1, an unbound queue would start as many items as it has slots.
             let _unless_ordered = queue.set_max_active(if n == 2 { 1 } else { limit });
             let (door, began) = (Door::default(), Arc::new(AtomicBool::new(false)));
             let (wait, begins) = (door.clone(), Arc::clone(&began));
@@ -192,8 +194,8 @@ fn a_shutdown_that_runs_out_of_time_drops_items_that_have_not_begun() {
 }
 
 /// spec: W7.7 (items that a timed-out shutdown drops count as done, and the scope reports it), E5: the scope returns
-/// when its running items have ended, and reports how many of its items never ran. The data
-/// that they borrowed is unharmed.
+/// when its running items have ended, and reports how many of its items never ran. These items have not changed the
+/// data that they borrowed.
 #[test]
 fn a_scope_reports_items_that_a_shutdown_dropped() {
     let _limit = time_limit();
@@ -224,7 +226,7 @@ fn a_scope_reports_items_that_a_shutdown_dropped() {
     }
 }
 
-/// spec: E5.3: the item is pending again while it runs. When the run ends, the runner drops the pending run.
+/// spec: E5.3: if a running item is pending again, its worker drops the pending run when the current run ends.
 #[test]
 fn an_item_that_is_queued_again_while_it_runs_is_dropped_when_it_returns() {
     let _limit = time_limit();
@@ -255,7 +257,7 @@ fn an_item_that_is_queued_again_while_it_runs_is_dropped_when_it_returns() {
     }
 }
 
-/// spec: E5.2, F5: the item would wait for itself.
+/// spec: E5.2, F5: an item cannot shut its own executor down, because it would wait for itself.
 #[test]
 fn an_item_cannot_shut_its_own_executor_down() {
     let _limit = time_limit();
@@ -270,7 +272,7 @@ fn an_item_cannot_shut_its_own_executor_down() {
     assert!(report.is_complete());
 }
 
-/// spec: E5.1, F7: frozen queues thaw and run their items.
+/// spec: E5.1, F7: a shutdown thaws the frozen queues, which run their items.
 #[test]
 fn a_shutdown_thaws_frozen_queues() {
     let _limit = time_limit();
@@ -289,7 +291,7 @@ fn a_shutdown_thaws_frozen_queues() {
     }
 }
 
-/// spec: E5.1, W5: armed timers are dropped and counted, and periodic items end.
+/// spec: E5.1, W5: a shutdown drops and counts armed timers, and ends periodic items.
 #[test]
 fn armed_timers_are_given_up_and_counted() {
     let _limit = time_limit();
@@ -338,8 +340,8 @@ fn destructors_of_dropped_items_may_panic() {
     eventually("all threads ended", || no_thread_of(&prefix));
 }
 
-/// spec: E5.3 (accounting): several threads queue while items run, block and queue others, and some are stuck. Accepted
-/// = run + cancelled + dropped, whether or not the shutdown ends in time.
+/// spec: E5.3 (accounting): several threads queue items, some of which are stuck, while the executor shuts down. Each
+/// accepted item has run, was cancelled, or was dropped, whether or not the shutdown ends in time.
 #[test]
 fn a_shutdown_under_load_accounts_for_everything() {
     let _limit = time_limit();

@@ -1,5 +1,5 @@
-//! Stress: many producers, queue kinds, placements, panics, guards, cancels, failed thread creations and ends of
-//! executors at once. The accounts are exact.
+//! Stress: many producers and kinds of queues, with panics, guards, cancels, failed thread creations and ends of
+//! executors, all at the same time. No item is lost or counted twice.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -17,7 +17,7 @@ struct Books {
     cancelled: AtomicUsize,
     run: AtomicUsize,
     panicked: AtomicUsize,
-    /// For each issuer, the last number that ran on the ordered queue.
+    /// For each issuer, the number of its last item that ran on the ordered queue.
     ordered: Mutex<Vec<usize>>,
 }
 
@@ -64,7 +64,7 @@ fn behave(books: &Books, kind: u64) {
     }
 }
 
-/// One producer. It draws one-shots, reusable items, cancels, joins and flushes from its seed.
+/// Acts as one producer, which submits, cancels, joins and flushes one-shots and reusable items as its seed determines.
 fn produce(
     issuer: usize,
     items: usize,
@@ -136,7 +136,7 @@ fn stress_on(executor: &Executor, producers: usize, items: usize) {
             scope.spawn(move || produce(issuer, items, queues, works, ordered, books));
         }
     });
-    // Items are dropped while they may be pending.
+    // The last handles of the reusable items are dropped, although the items may be pending.
     drop(works);
     eventually("the books balance", || books.balance());
     queues.iter().for_each(|queue| queue.flush().unwrap());
@@ -160,7 +160,8 @@ fn mixed_work_on_all_queues_balances() {
     on_each_executor(|executor| stress_on(executor, 3, stress(600)));
 }
 
-/// spec: E2.6 (a failed thread creation): creations fail for a while, every k-th time, or always with a few exceptions.
+/// spec: E2.6 (a failed thread creation): the first attempts to make a thread fail, or every fifth one, or two in the
+/// middle.
 #[test]
 fn mixed_work_balances_while_threads_cannot_be_made() {
     let _limit = time_limit();
@@ -186,7 +187,7 @@ fn mixed_work_balances_while_threads_cannot_be_made() {
 #[test]
 fn ten_thousand_queues_come_and_go_with_work_in_them() {
     let _limit = time_limit();
-    // Detection is off: it would make more workers beside sleeping items.
+    // Detection is off. Otherwise, the pools could make more workers beside sleeping items.
     let executor = unseen(builder("l3:1 core:2 pu:1").0).random_placement(2).build().unwrap();
     let runs = Arc::new(AtomicUsize::new(0));
     let count = stress(10_000);
@@ -204,13 +205,13 @@ fn ten_thousand_queues_come_and_go_with_work_in_them() {
         }
     }
     eventually("all ran", || runs.load(Ordering::Relaxed) == 3 * count);
-    // Items of unmanaged queues start as soon as possible, each on its own thread, so their pools have no such limit.
+    // Only pools with a target have this limit. Items of other pools start as soon as possible, each on its own thread.
     for pool in executor.dump().pools {
         assert!(pool.target.is_none_or(|target| pool.workers <= target + 2), "{pool}");
     }
 }
 
-/// spec: E5, W9: executors and queues are dropped while items are in flight, also by their own items.
+/// spec: E5, W9: executors and queues are dropped while items are in flight. Some of these items drop the last handles.
 #[test]
 fn everything_may_be_dropped_in_flight() {
     let _limit = time_limit();

@@ -9,7 +9,7 @@ use testkit::{SKIPS, itself, output};
 
 use crate::support::time_limit;
 
-/// The tests that run there.
+/// The tests that the child process runs.
 const SUBSET: [&str; 6] = [
     "stress::mixed_work_on_all_queues_balances",
     "works::an_item_is_never_entered_twice_however_it_is_queued",
@@ -19,10 +19,11 @@ const SUBSET: [&str; 6] = [
     "executors::by_default_an_executor_uses_the_cpus_of_the_process",
 ];
 
-/// Runs the subset in another process, which inherits the CPUs of the calling thread.
+/// Runs these tests in a child process, which inherits the CPUs of the calling thread.
 fn own_tests() -> Output {
     let mut command = itself();
-    // The skips are not recorded: the tests that the child skips for lack of a second CPU run in this process.
+    // The child's skips are not recorded, because this process runs the tests that the child skips for lack of a second
+    // CPU.
     output(command.args(SUBSET).env("CMWQ_STRESS", "0.5").env_remove(SKIPS)).unwrap()
 }
 
@@ -32,7 +33,8 @@ fn check(output: &Output) {
     assert!(text.contains("test result: ok") && !text.contains(" 0 passed"), "{text}");
 }
 
-/// spec: C1, C3, W3, F1, E2.1 (the process's own affinity mask): pools of eight CPUs on one.
+/// spec: C1, C3, W3, F1, E2.1 (the process's own affinity mask): the tests pass even if all pools, with up to eight
+/// made-up CPUs, share one real CPU.
 #[test]
 fn the_stress_passes_on_one_cpu() {
     let _limit = time_limit();
@@ -44,7 +46,7 @@ fn the_stress_passes_on_one_cpu() {
     check(&on_one_cpu.join().unwrap());
 }
 
-/// spec: C1, C3, W3, F1: other threads keep every CPU busy, in bursts.
+/// spec: C1, C3, W3, F1: the tests pass while other threads keep every CPU busy, in bursts.
 #[test]
 fn the_stress_passes_beside_a_busy_neighbour() {
     let _limit = time_limit();

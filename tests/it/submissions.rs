@@ -1,4 +1,4 @@
-//! Submissions with options: every combination of them, for closures and for reusable items, one at a time and many.
+//! Submissions with options: every combination of options, for closures and reusable items, alone and in batches.
 
 use std::cell::Cell;
 use std::error::Error;
@@ -25,11 +25,11 @@ enum Target {
     Here,
     Cpu(usize),
     Node(usize),
-    /// The CPU, after a node was named.
+    /// A CPU, which is named after a node was named.
     CpuAfterNode(usize),
 }
 
-/// What can cancel the item.
+/// The options that can cancel the item.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Leash {
     None,
@@ -44,7 +44,7 @@ impl Leash {
     }
 }
 
-/// The options of one submission. `delay_first` says in which order they are set.
+/// The options of one submission. `delay_first` says whether the delay is set before the target.
 #[derive(Clone, Copy, Debug)]
 struct Options {
     target: Target,
@@ -56,7 +56,7 @@ struct Options {
     delay_first: bool,
 }
 
-/// Sets the options that a submission of one item and of many have alike.
+/// Sets the options that submissions and batches have in common.
 macro_rules! with_options {
     ($submission:expr, $options:expr) => {{
         let (mut submission, options): (_, Options) = ($submission, $options);
@@ -76,7 +76,7 @@ macro_rules! with_options {
     }};
 }
 
-/// Sets the options that one closure and many have alike.
+/// Sets the options that one closure and a batch of closures have in common.
 macro_rules! with_leash {
     ($submission:expr, $options:expr, $token:expr) => {{
         let (mut submission, options): (_, Options) = ($submission, $options);
@@ -111,7 +111,7 @@ impl Options {
         }
     }
 
-    /// Returns all combinations for this end of a submission.
+    /// Returns all combinations of options for a submission that ends with `end`.
     fn all(end: End) -> Vec<Self> {
         let targets = [
             Target::Here,
@@ -177,7 +177,7 @@ const ENDS: [End; 8] = [
     End::EnqueueAll,
 ];
 
-/// What an item tells of its run.
+/// The facts that an item sends about its run.
 #[derive(Debug)]
 struct Seen {
     at: Instant,
@@ -186,14 +186,14 @@ struct Seen {
     time_left: Option<Duration>,
 }
 
-/// Returns the function of an item, which tells of its runs.
+/// Returns a function for items, which sends facts about each run.
 fn tells(executor: &Executor, tell: &Sender<Seen>) -> impl Fn() + Send + use<> {
     let (executor, tell) = (executor.clone(), tell.clone());
     move || {
         let is_named = executor.dump().to_string().contains(NAME);
         let time_left = cmwq::cancel_token().time_left();
         let seen = Seen { at: Instant::now(), pool: current_pool(), is_named, time_left };
-        // The test may have ended before a periodic item.
+        // The test may have ended before the periodic item.
         let _gone = tell.send(seen);
     }
 }
@@ -218,7 +218,7 @@ fn submit(
         End::SpawnDetached => one().spawn_detached().map(|()| 1).map_err(QueueError::from),
         End::SpawnEvery => {
             let every = one().spawn_every(HOUR)?;
-            // Without a delay, the first call would come after an hour.
+            // Without a delay, the first call would begin only after an hour.
             let first = options.delay.is_some();
             if first {
                 eventually("the first call", || every.runs() == 1);
@@ -248,15 +248,14 @@ fn submit(
     }
 }
 
-/// spec: W1.8, W2.5, W5.6, W6.1, W6.2, W6.3, W8.7, B1.2, B4.4, I3.5: every combination of options and of the ways to
-/// end a submission, on queues of all kinds. An accepted item runs once, no earlier than asked, where it was asked to,
-/// under its name, and knows its deadline. A wrong CPU or node is an error, and changes nothing. No permit keeps its
-/// place, and no item its bytes.
+/// spec: W1.8, W2.5, W5.6, W6.1, W6.2, W6.3, W8.7, B1.2, B4.4, I3.5: all combinations of options and ends of
+/// submissions, on all kinds of queues. An accepted item runs once, in time, on its CPU or node, under its name, and
+/// knows its deadline. A wrong CPU or node is an error, and changes nothing. In the end, all places and bytes are free.
 #[test]
 fn all_options_combine() {
     let _limit = time_limit();
-    // An emulator takes minutes for all combinations. The step has no common divisor with the number of choices of an
-    // option, so each choice is still met with each other one.
+    // Under an emulator, all combinations take minutes. The step has no divisor in common with the number of an
+    // option's choices. So each two choices of different options still meet.
     let step = if stretch() > 1 { 7 } else { 1 };
     // There is room for the bytes of one item.
     let executor = builder(TWO_NODES).0.max_pending_bytes(72).build().unwrap();
@@ -270,12 +269,12 @@ fn all_options_combine() {
     for queue in kinds.map(|queue| queue.max_pending(ROOM).build_on(&executor).unwrap()) {
         let all = ENDS.iter().flat_map(|end| Options::all(*end).into_iter().map(|options| (*end, options)));
         for (end, options) in all.step_by(step) {
-            // The previous item may still be in flight, with its name, although its closure is gone.
+            // The previous item may still be in flight, and shown with its name, although its closure was dropped.
             queue.wait_idle().unwrap();
             let (tell, told) = mpsc::channel();
             let before = Instant::now();
             let item = Shared::of(tells(&executor, &tell));
-            // The items own the other senders, so the channel ends with the last run.
+            // Only the items own senders now, so the channel ends when the last item ends.
             drop(tell);
             let submitted = submit(&queue, options, end, item);
             let what = format!("{} {end:?} {options:?}", queue.name());
@@ -287,7 +286,7 @@ fn all_options_combine() {
                 None => check(&told, before, options, submitted.expect("it was accepted"), &what),
             }
         }
-        // The last item, which has a name, must not be seen by the first item of the next queue.
+        // Otherwise, the first item of the next queue might see the name of this queue's last item.
         queue.wait_idle().unwrap();
         let all_places = || (0..ROOM).map(|_| queue.try_reserve()).collect::<Result<Vec<_>, _>>();
         assert!(holds_within(SOON, || all_places().is_ok()), "{}: a place is lost", queue.name());
@@ -322,7 +321,8 @@ impl Shared {
     }
 }
 
-/// spec: W1.6, W6.3, W5.5: a wrong option is found at the end of the submission, which hands the closure back.
+/// spec: W1.6, W6.3, W5.5: the call that ends a submission returns an error for a wrong option, and hands the closure
+/// back.
 #[test]
 fn closures_with_wrong_options_come_back() {
     let executor = one_cpu();
@@ -399,7 +399,7 @@ fn refusals_become_errors_of_any_type() {
     assert_eq!(batch(&queue).unwrap_err().to_string(), "0 of 2 items were accepted: the queue was destroyed");
 }
 
-/// spec: W1.8: a delayed closure without a handle may return a value that must not leave its thread.
+/// spec: W1.8: a delayed closure without a handle may return a value that is not `Send`.
 #[test]
 fn a_delayed_item_without_a_handle_drops_its_result_where_it_ran() {
     let executor = one_cpu();
@@ -418,8 +418,8 @@ fn a_delayed_item_without_a_handle_drops_its_result_where_it_ran() {
     assert!(told.recv().is_err(), "the closure was dropped");
 }
 
-/// spec: W7.9, W1.8, B4.4: all combinations of the options of an item that borrows, on queues of all kinds. A wrong
-/// option is an error, and hands the closure back.
+/// spec: W7.9, W1.8, B4.4: items of a scope run with all combinations of their options, on all kinds of queues. With a
+/// wrong option, the call returns an error and the closure.
 #[test]
 fn options_of_items_of_scopes_combine() {
     let _limit = time_limit();

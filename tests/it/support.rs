@@ -16,8 +16,8 @@ use testkit::{TimeLimit, skip};
 pub(crate) use testkit::threads::{block_only, main_status, own_status};
 pub(crate) use testkit::{SOON, burn, eventually, has_yields, holds_within, stress};
 
-/// The patience of the progress check. It is longer than a thread waits between two steps, even on a busy machine. A
-/// lost wake-up never ends, so it is still found.
+/// The patience of the progress check. Even on a busy machine, no thread waits so long for its next step. But a lost
+/// wake-up lasts for ever, so it is found.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The machines that tests run on: 1, 2 and 8 CPUs, and several pods.
@@ -29,8 +29,8 @@ const SHAPES: [&str; 5] = [
     "numa:2 l3:2 core:2 pu:2",
 ];
 
-/// The executor builder that all tests use: a made-up machine, a unique prefix, and the progress check armed. Returns
-/// it with the prefix.
+/// Returns the builder that all tests use, with a made-up machine, a unique prefix and an active progress check. Also
+/// returns the prefix.
 pub(crate) fn builder(shape: &str) -> (ExecutorBuilder, String) {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     let prefix = format!("t{}", NEXT.fetch_add(1, Ordering::Relaxed));
@@ -41,28 +41,28 @@ pub(crate) fn builder(shape: &str) -> (ExecutorBuilder, String) {
     (builder, prefix)
 }
 
-/// An executor of one CPU.
+/// Makes an executor with one CPU.
 pub(crate) fn one_cpu() -> Executor {
     builder("core:1 pu:1").0.build().unwrap()
 }
 
-/// An executor of `cpus` CPUs in one pod, whose items are placed at random.
+/// Makes an executor with `cpus` CPUs in one pod, which places items at random.
 pub(crate) fn cpus(cpus: usize) -> Executor {
     builder(&format!("l3:1 core:{cpus} pu:1")).0.random_placement(cpus as u64).build().unwrap()
 }
 
-/// Switches the detection of undeclared blocking and of hogs off. For tests that hold a worker on purpose, that test a
-/// guard, or that count the workers on each CPU exactly.
+/// Switches the detection of undeclared blocking and of hogs off. Tests need this if they hold a worker on purpose,
+/// test a guard, or count the workers on each CPU exactly.
 pub(crate) fn unseen(builder: ExecutorBuilder) -> ExecutorBuilder {
     builder.detection(Detection::Off).hog_threshold(None)
 }
 
-/// An executor of one CPU, which an item keeps until it ends or enters a guard.
+/// Makes an executor with one CPU. An item keeps this CPU until it ends or enters a guard.
 pub(crate) fn one_cpu_unseen() -> Executor {
     unseen(builder("core:1 pu:1").0).build().unwrap()
 }
 
-/// Runs an item that blocks under a guard and waits for an item that it has queued behind itself.
+/// Runs an item that queues a second item, and waits for it under a guard.
 pub(crate) fn a_blocked_item_lets_another_one_in(queue: &WorkQueue) {
     let (door, behind) = (Door::default(), queue.clone());
     let opens = door.clone();
@@ -135,26 +135,26 @@ impl Drop for OnFailure {
     }
 }
 
-/// Aborts the process unless it is dropped within three minutes: a lost wake-up must not hang a run.
+/// Aborts the process unless the returned value is dropped within three minutes. So a lost wake-up does not hang a run.
 #[track_caller]
 pub(crate) fn time_limit() -> TimeLimit {
     let test = Location::caller();
     TimeLimit::new(Duration::from_secs(180), move || format!("the test at {test} hangs"))
 }
 
-/// How many times as long items are under an emulator. There, the crate itself uses more CPU time for an item than
-/// short items use.
+/// Returns how many times as long items take under an emulator. An emulated crate itself uses more CPU time for an item
+/// than a short item uses.
 pub(crate) fn stretch() -> u32 {
     if testkit::emulator().is_some() { 10 } else { 1 }
 }
 
-/// An item that counts its runs.
+/// Makes an item that counts its runs.
 pub(crate) fn counting(runs: &Arc<AtomicUsize>) -> Work {
     let runs = Arc::clone(runs);
     Work::new(move || bump(&runs))
 }
 
-/// Queues an item that waits at a door, and returns when it has begun. The last value counts its runs.
+/// Queues an item that waits at a door, and returns when it has begun. The last returned value counts the item's runs.
 pub(crate) fn begun_on(queue: &WorkQueue) -> (Work, Door, Arc<AtomicUsize>) {
     let (door, runs) = (Door::default(), Arc::new(AtomicUsize::new(0)));
     let (wait, count) = (door.clone(), Arc::clone(&runs));
@@ -167,8 +167,8 @@ pub(crate) fn begun_on(queue: &WorkQueue) -> (Work, Door, Arc<AtomicUsize>) {
     (work, door, runs)
 }
 
-/// Queues an item that keeps its worker and its place in the pool until the door is opened, and returns when it has
-/// begun. Detection must be off ([`unseen`]).
+/// Queues an item that keeps its worker, and counts as running, until the door opens. Returns when it has begun.
+/// Detection must be off ([`unseen`]).
 pub(crate) fn held(queue: &WorkQueue) -> (JoinHandle<()>, Door) {
     let (door, (begin, begun)) = (Door::default(), mpsc::channel());
     let wait = door.clone();
@@ -180,7 +180,7 @@ pub(crate) fn held(queue: &WorkQueue) -> (JoinHandle<()>, Door) {
     (item.unwrap(), door)
 }
 
-/// One queue of each kind.
+/// Makes one queue of each kind.
 pub(crate) fn all_kinds(executor: &Executor) -> [WorkQueue; 5] {
     [
         WorkQueue::builder("n"),
@@ -210,7 +210,7 @@ impl Door {
         cmwq::blocking(|| self.wait_unguarded());
     }
 
-    /// Waits without a guard, so the executor is not told.
+    /// Waits without a guard, so the executor is not told of the wait.
     pub(crate) fn wait_unguarded(&self) {
         let mut open = self.0.0.lock().unwrap();
         while !*open {
@@ -221,14 +221,14 @@ impl Door {
     }
 }
 
-/// Waits until every timer of the executor has fired that is due after `delay`, or before: the manager fires timers in
-/// the order of their deadlines, and this waits for a timer that is armed now. No item may keep the executor's CPUs.
+/// Waits until all timers of the executor have fired that are due within `delay`. For that, it waits for a timer with
+/// this delay, because the manager fires timers in the order of their deadlines. No item may keep the executor's CPUs.
 pub(crate) fn timers_have_fired(executor: &Executor, delay: Duration) {
     let queue = WorkQueue::unbound("last timer").build_on(executor).unwrap();
     queue.item(|| ()).after(delay).spawn().unwrap().join().unwrap();
 }
 
-/// Counts how many items are inside at once, and the most that ever were.
+/// Counts how many items are inside, and records the largest count so far.
 #[derive(Default)]
 pub(crate) struct Crowd {
     inside: AtomicUsize,
@@ -263,7 +263,7 @@ impl Drop for Counted {
     }
 }
 
-/// Spawns ten items. Returns their handles, and the number of them that have run or were dropped.
+/// Spawns ten items. Returns their handles, and a counter of the items that have run or were dropped.
 pub(crate) fn ten_counted(queue: &WorkQueue) -> (Vec<JoinHandle<()>>, Arc<AtomicUsize>) {
     let drops = Arc::new(AtomicUsize::new(0));
     let spawn = |_| {
@@ -273,7 +273,7 @@ pub(crate) fn ten_counted(queue: &WorkQueue) -> (Vec<JoinHandle<()>>, Arc<Atomic
     ((0..10).map(spawn).collect(), drops)
 }
 
-/// Panics when dropped, unless a panic is under way.
+/// Panics when it is dropped, unless the thread is panicking already.
 pub(crate) struct Bomb;
 
 impl Drop for Bomb {
@@ -296,7 +296,7 @@ pub(crate) fn current_pool() -> String {
     format!("{pool}{}", if number.ends_with('H') { "H" } else { "" })
 }
 
-/// The snapshot of one pool.
+/// Returns the snapshot of the pool with this name.
 pub(crate) fn pool(executor: &Executor, name: &str) -> PoolSnapshot {
     let pools = executor.dump().pools;
     pools.into_iter().find(|pool| pool.name == name).unwrap_or_else(|| panic!("there is no pool {name}"))
@@ -308,8 +308,8 @@ pub(crate) fn threads_of(prefix: &str) -> Vec<String> {
     tasks().into_iter().map(|task| name_of(&task)).filter(|name| name.starts_with(&prefix)).collect()
 }
 
-/// Returns whether every thread of this prefix has ended. Asks twice: while the first list is read, a manager may make
-/// one more worker and end. After that no thread is made any more.
+/// Returns whether every thread of this prefix has ended. Reads the list of threads twice. During the first reading, a
+/// manager may make one more worker and end, but after that no thread is made.
 pub(crate) fn no_thread_of(prefix: &str) -> bool {
     threads_of(prefix).is_empty() && threads_of(prefix).is_empty()
 }
@@ -321,14 +321,14 @@ pub(crate) fn sleeps_of(prefix: &str) -> u64 {
     of_ours.map(|task| status_of(&task, "voluntary_ctxt_switches").parse::<u64>().unwrap_or(0)).sum()
 }
 
-/// Waits until no thread of this prefix has woken up for a second. That is longer than the manager's pause between two
-/// looks at a watched pool or at the CPUs, even if it is late. The looks end after a few quiet ones.
+/// Waits until no thread of this prefix has woken up for a second. Even if it is late, the manager checks watched pools
+/// and the CPUs more often than that. It stops after a few checks that find nothing.
 #[track_caller]
 pub(crate) fn falls_quiet(prefix: &str) {
     falls_quiet_but_for(prefix, 0);
 }
 
-/// Waits until the threads of this prefix have woken up at most so many times in a second.
+/// Waits until the threads of this prefix have woken up at most `wakeups` times in a second.
 #[track_caller]
 pub(crate) fn falls_quiet_but_for(prefix: &str, wakeups: u64) {
     let mut before = sleeps_of(prefix);
@@ -339,8 +339,8 @@ pub(crate) fn falls_quiet_but_for(prefix: &str, wakeups: u64) {
     });
 }
 
-/// Blocks the calling thread for this time, without a guard: what an item does that sleeps in a library, or a thread
-/// that makes load at intervals. Waits of a test for an event use `eventually`, a channel, or [`timers_have_fired`].
+/// Blocks the calling thread for this time without a guard, like a library that sleeps, or a thread that makes load at
+/// intervals. A test that waits for an event uses `eventually`, a channel, or [`timers_have_fired`] instead.
 pub(crate) fn nap(time: Duration) {
     std::thread::sleep(time);
 }
@@ -350,8 +350,8 @@ pub(crate) fn is_asleep(thread: u32) -> bool {
     status_of(&thread.to_string(), "State").starts_with('S')
 }
 
-/// Waits until the thread sleeps in its final wait: not for a lock that is about to be released, and not in one of the
-/// short sleeps that builds with yields insert.
+/// Waits until the thread sleeps for longer than a moment. Short sleeps do not count, such as waits for a lock that
+/// will soon be free, and the sleeps that builds with yields insert.
 #[track_caller]
 pub(crate) fn falls_asleep(what: &str, thread: u32) {
     eventually(what, || {
@@ -362,7 +362,7 @@ pub(crate) fn falls_asleep(what: &str, thread: u32) {
     });
 }
 
-/// Returns this field of each thread of this prefix, with the thread's number and name.
+/// Returns the field `field` of the status of each thread with this prefix. Also returns the thread's number and name.
 pub(crate) fn statuses_of(prefix: &str, field: &str) -> Vec<(i32, String, String)> {
     let prefix = format!("{prefix}/");
     let number = |task: &String| task.parse().expect("a task has a number");
@@ -376,7 +376,7 @@ pub(crate) fn thread_id() -> u32 {
     unsafe { libc::syscall(libc::SYS_gettid) as u32 }
 }
 
-/// The nice level of the calling thread.
+/// Returns the nice level of the calling thread.
 pub(crate) fn own_nice() -> i32 {
     // SAFETY: the call takes plain numbers and touches no memory of the program.
     unsafe { libc::getpriority(libc::PRIO_PROCESS, thread_id()) }
@@ -392,7 +392,7 @@ pub(crate) fn is_root() -> bool {
     unsafe { libc::geteuid() == 0 }
 }
 
-/// A hook that decides which workers cannot be made, by the number of the attempt, from 0. The manager and rescuers can
+/// A hook that decides which attempts to make a worker fail. Attempts are numbered from 0. The manager and rescuers can
 /// always be made.
 #[derive(Clone)]
 pub(crate) struct Spawns(Arc<Attempts>);
@@ -405,7 +405,7 @@ struct Attempts {
 }
 
 impl Spawns {
-    /// Lets the attempts of this range fail: `3..=3` is the fourth alone, `..` is every one.
+    /// Makes the attempts of this range fail: `3..=3` means only the fourth attempt, and `..` means all.
     pub(crate) fn failing(range: impl RangeBounds<usize> + Send + Sync + 'static) -> Self {
         Self::failing_if(move |attempt| range.contains(&attempt))
     }
@@ -415,7 +415,7 @@ impl Spawns {
         Self(Arc::new(Attempts { fails, over: AtomicBool::new(false), made: Mutex::new(Vec::new()) }))
     }
 
-    /// Lets all later attempts succeed.
+    /// From now on, makes all attempts succeed.
     pub(crate) fn recover(&self) {
         self.0.over.store(true, Ordering::SeqCst);
     }

@@ -12,8 +12,8 @@ use crate::support::{
 
 type Choice = fn(&Executor) -> &WorkQueue;
 
-/// Each queue, its name, and the pool that runs its items on an executor of one CPU: first by default, then on a
-/// power-efficient executor.
+/// For each system queue: its function, its name, and the pools that run its items on an executor with one CPU. The
+/// first pool is that of a default executor, and the second one that of a power-efficient executor.
 const QUEUES: [(Choice, &str, [&str; 2]); 9] = [
     (Executor::events, "events", ["0", "0"]),
     (Executor::events_highpri, "events_highpri", ["0H", "0H"]),
@@ -26,7 +26,7 @@ const QUEUES: [(Choice, &str, [&str; 2]); 9] = [
     (Executor::events_bh_highpri, "events_bh_highpri", ["bh0H", "bh0H"]),
 ];
 
-/// spec: Q5.1: the names of the queues, and the pools that run their items.
+/// spec: Q5.1: the system queues have their names, and run their items in the right pools.
 #[test]
 fn every_executor_has_the_system_queues() {
     let _limit = time_limit();
@@ -43,8 +43,8 @@ fn every_executor_has_the_system_queues() {
     }
 }
 
-/// spec: Q5.2 (made lazily): each is made once, by the first caller, is the same for every clone of the executor, and
-/// differs from those of other executors.
+/// spec: Q5.2 (made lazily): each system queue is made once, by its first caller. All clones of an executor have the
+/// same system queues, and other executors have queues of their own.
 #[test]
 fn a_system_queue_is_made_once_for_each_executor() {
     let _limit = time_limit();
@@ -76,7 +76,7 @@ fn system_queues_are_flushed_separately() {
     executor.events_long().flush().unwrap();
 }
 
-/// spec: Q5.2, E1: system queues do not keep their executor alive, and their accepted items still run.
+/// spec: Q5.2, E1: system queues do not keep their executor alive, but their accepted items still run.
 #[test]
 fn an_executor_ends_with_its_system_queues() {
     let _limit = time_limit();
@@ -94,7 +94,7 @@ fn an_executor_ends_with_its_system_queues() {
     eventually("all threads have ended", || no_thread_of(&prefix));
 }
 
-/// spec: Q5.2, E1: an item may hold the last handle of the executor whose system queue it is on.
+/// spec: Q5.2, E1: an item on a system queue may hold the last handle of this queue's executor.
 #[test]
 fn an_item_of_a_system_queue_may_hold_the_last_executor() {
     on_each_executor(|executor| {

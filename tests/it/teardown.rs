@@ -17,7 +17,8 @@ fn executor() -> (Executor, String) {
     (builder.random_placement(11).build().unwrap(), prefix)
 }
 
-/// spec: E1, E5.4 (dropping the last handle never blocks): every thread ends, including the manager.
+/// spec: E1, E5.4 (dropping the last handle never blocks): after the last handle is dropped, all threads end, including
+/// the manager.
 #[test]
 fn dropping_the_last_handle_ends_all_threads() {
     let _limit = time_limit();
@@ -73,7 +74,7 @@ fn an_item_may_drop_the_last_handles_of_everything() {
         let item = move || {
             let (executor, queue) = take.recv().unwrap();
             drop(executor);
-            // An item queues this one to its own queue, whose last handle is dropped next.
+            // The item queues this second item to its own queue. Then it drops the last handle of the queue.
             drop(queue.spawn(move || done.send(()).unwrap()).unwrap());
             drop(queue);
         };
@@ -84,7 +85,8 @@ fn an_item_may_drop_the_last_handles_of_everything() {
     }
 }
 
-/// spec: E5, W9.4: the last handle of a queue is in the captures of its own item, in a reusable item, and in a result.
+/// spec: E5, W9.4: the last handle of a queue may be captured by its own reusable item, or be the result of its own
+/// item.
 #[test]
 fn the_last_handle_of_a_queue_may_live_inside_its_item() {
     let _limit = time_limit();
@@ -100,7 +102,7 @@ fn the_last_handle_of_a_queue_may_live_inside_its_item() {
     }
 }
 
-/// spec: E5.4: handles are dropped while items arrive, run and end.
+/// spec: E5.4: the last handles may be dropped while items arrive, run and end.
 #[test]
 fn queues_and_executors_may_end_at_any_moment() {
     let _limit = time_limit();
@@ -129,11 +131,11 @@ fn queues_and_executors_may_end_at_any_moment() {
     eventually("all threads ended", || prefixes.iter().all(|prefix| no_thread_of(prefix)));
 }
 
-/// spec: E5 (drops unfinished items), A3: a pool that a shutdown has given up takes no items from a
-/// sibling pool, which has surplus work until it is given up in turn.
+/// spec: E5 (drops unfinished items), A3: a shutdown gives up two sibling pools, one after the other. The first pool,
+/// which was given up, takes no surplus items of the second one.
 #[test]
 fn a_pool_that_is_given_up_takes_no_work_of_siblings() {
-    /// When this is dropped, the item that holds its pod may block, and the drop waits until it does.
+    /// The drop of this value lets the item that holds its pod block, and waits until the item has blocked.
     struct Halfway(Door, Arc<AtomicBool>);
     impl Drop for Halfway {
         fn drop(&mut self) {
@@ -149,7 +151,7 @@ fn a_pool_that_is_given_up_takes_no_work_of_siblings() {
     let (began, begun) = mpsc::channel();
     let (its_halfway, its_end, is_inside, begins) =
         (halfway.clone(), end.clone(), Arc::clone(&blocks), began.clone());
-    // The pool that is made first is given up first.
+    // The pool of CPU 0 is made first, so the shutdown gives it up first.
     let here = queue
         .item(move || {
             begins.send(()).unwrap();
@@ -184,8 +186,8 @@ fn a_pool_that_is_given_up_takes_no_work_of_siblings() {
     eventually("all threads ended", || no_thread_of(&prefix));
 }
 
-/// spec: E3 (unbound pools are dropped with their last user), A3: pools that have taken items from each other end as
-/// well.
+/// spec: E3 (unbound pools are dropped with their last user), A3: this also holds for pools that have taken items from
+/// each other.
 #[test]
 fn pools_that_share_work_end_with_their_last_user() {
     let _limit = time_limit();
@@ -201,7 +203,7 @@ fn pools_that_share_work_end_with_their_last_user() {
                 eventually("each pod runs an item", || inside.load(Ordering::SeqCst) == 4);
             }
         };
-        // The last handle is dropped while workers are on their way.
+        // The last handle of the queue is dropped while workers are being woken.
         drop(queue.items((0..4).map(item)).spawn().unwrap());
         drop(queue);
         eventually("the pools are gone", || executor.dump().pools.is_empty());

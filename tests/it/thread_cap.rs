@@ -9,7 +9,8 @@ use cmwq::{Executor, WorkQueue, blocking};
 
 use crate::support::{Door, SOON, builder, bump, burn, eventually, time_limit, unseen};
 
-/// Items that each queue the next one before they end, until they are told to stop. So their pool is never idle.
+/// A stream of items, each of which queues the next one before it ends. So their pool is never idle until `stop` is
+/// set.
 struct Stream {
     runs: Arc<AtomicUsize>,
     stop: Arc<AtomicBool>,
@@ -41,7 +42,7 @@ impl Stream {
     }
 }
 
-/// Stops its streams when it is dropped, also if the test fails.
+/// Stops its streams when it is dropped, even if the test fails.
 struct Streams(Vec<Stream>);
 
 impl Drop for Streams {
@@ -54,8 +55,8 @@ fn executor(cpus: usize, max_threads: usize) -> Executor {
     unseen(builder(&format!("core:{cpus} pu:1")).0).max_threads(max_threads).build().unwrap()
 }
 
-/// spec: E2.5 (work waits, never for ever: a busy worker gives way between items; high priority): there is one thread,
-/// and a stream of items never leaves it idle.
+/// spec: E2.5 (work waits, never for ever: a busy worker gives way between items; high priority): there is only one
+/// thread, and a stream of items never leaves it idle. Items of other pools still run.
 #[test]
 fn a_stream_gives_the_only_thread_away_between_items() {
     let _limit = time_limit();
@@ -82,7 +83,7 @@ fn a_stream_gives_the_only_thread_away_between_items() {
     }
 }
 
-/// spec: E2.5 (never for ever): several streams of each kind share too few threads, and each goes on.
+/// spec: E2.5 (never for ever): streams on queues of all kinds share too few threads, and each stream continues.
 #[test]
 fn streams_that_share_too_few_threads_take_turns() {
     let _limit = time_limit();
@@ -110,7 +111,7 @@ fn streams_that_share_too_few_threads_take_turns() {
     }
 }
 
-/// spec: E2.5 (never for ever): items of a plain unbound queue count as running even while they block.
+/// spec: E2.5 (never for ever): a plain unbound queue whose items block gets a thread from the pool of a stream.
 #[test]
 fn a_pool_of_blocked_items_gets_a_thread_from_a_stream() {
     let _limit = time_limit();

@@ -1,4 +1,5 @@
-//! Threads that cannot be made: work waits, nothing panics or is lost, and work goes on once threads can be made.
+//! Threads that cannot be made: items wait, no thread panics, and no item is lost. The items run once threads can be
+//! made.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -16,7 +17,8 @@ fn executor(shape: &str, spawns: &Spawns) -> (Executor, String) {
     (builder.random_placement(6).before_spawn(spawns.hook()).build().unwrap(), prefix)
 }
 
-/// Runs work of every kind to its end. Part of it blocks under a guard, so that it needs several workers.
+/// Runs items of every kind of queue to their ends. Some of them block under a guard, so the pools need several
+/// workers.
 fn assert_work_is_done(executor: &Executor) {
     let kinds = [
         WorkQueue::builder("managed"),
@@ -71,7 +73,7 @@ fn workers_are_made_before_the_first_item_if_the_executor_prestarts_them() {
     assert_eq!(executor.dump().threads, 14);
 }
 
-/// spec: C8.3 (the cap, and refusals): what cannot be made ahead is made when it is needed.
+/// spec: C8.3 (the cap, and refusals): a worker that cannot be made in advance is made when it is needed.
 #[test]
 fn prestarted_workers_respect_the_cap_and_refusals() {
     let _limit = time_limit();
@@ -111,7 +113,7 @@ fn after_a_failure_no_thread_is_tried_for_a_second() {
         let (executor, _) = executor("l3:1 core:2 pu:1", &spawns);
         let begin = Instant::now();
         assert_work_is_done(&executor);
-        // The thread that fails may be a spare. Then no item waits for the second attempt.
+        // The thread that cannot be made may be a spare. Then no item waits for the second attempt to make it.
         eventually("all expected failures have happened", || {
             assert!(begin.elapsed() < SOON);
             assert_work_is_done(&executor);
@@ -162,7 +164,7 @@ fn without_any_worker_work_waits_and_then_runs() {
     eventually("all threads ended", || no_thread_of(&prefix));
 }
 
-/// spec: P1.1: the last handles may be dropped while no thread can be made. The accepted items run once a thread can be
+/// spec: P1.1: the last handles may be dropped while no worker can be made. The accepted items run once a worker can be
 /// made.
 #[test]
 fn accepted_items_outlive_their_queue_without_a_worker() {
@@ -181,8 +183,8 @@ fn accepted_items_outlive_their_queue_without_a_worker() {
     eventually("all threads ended", || no_thread_of(&prefix));
 }
 
-/// spec: P1.3 (a worker cannot be made): a spare is missing. Work behind a blocked item waits, and the worker that
-/// returns from the block runs it.
+/// spec: P1.3 (a worker cannot be made): without a spare, items behind a blocked item wait. The worker that returns
+/// from the block runs them.
 #[test]
 fn without_a_spare_a_block_delays_the_items_behind_it() {
     let _limit = time_limit();
@@ -200,8 +202,8 @@ fn without_a_spare_a_block_delays_the_items_behind_it() {
     assert!(!behind.join().unwrap());
 }
 
-/// spec: P1.4, P2, P3.1: creations fail at random, with and without rescuers. Items block, panic, queue others and are
-/// cancelled. Every accepted item is accounted for.
+/// spec: P1.4, P2, P3.1: attempts to make threads fail at random, on queues with and without rescuers. Items block,
+/// panic, queue others and are cancelled. Each accepted item either runs or is cancelled.
 #[test]
 fn while_creations_fail_at_random_every_item_is_accounted_for() {
     let _limit = time_limit();
@@ -262,13 +264,14 @@ fn while_creations_fail_at_random_every_item_is_accounted_for() {
                 cancelled += 1;
             }
         }
-        // The first flush covers the items that were queued here, the second those that they have queued.
+        // The first flush waits for the items that this thread has queued. The second one waits for those that these
+        // have queued.
         for _ in 0..2 {
             queues.iter().for_each(|queue| queue.flush_timeout(4 * SOON).unwrap());
         }
         assert_eq!(ran.load(Ordering::SeqCst), accepted - cancelled);
         assert_eq!(ordered.peak(), 1);
-        // A rescuer also takes cancelled entries, without a run.
+        // A rescuer also takes entries of cancelled items, and does not run these.
         let counted: u64 = queues.iter().map(|queue| queue.counters().rescued).sum();
         assert!(counted >= rescued.load(Ordering::SeqCst) as u64);
         assert_eq!(queues[5].counters().rescued, 0);

@@ -11,7 +11,7 @@ use crate::support::{
     Door, SOON, builder, bump, cpus, eventually, holds_within, is_portable, no_thread_of, one_cpu, time_limit,
 };
 
-/// Longer than a shutdown takes that has nothing to wait for.
+/// This is longer than a shutdown takes if it has nothing to wait for.
 const WHILE: Duration = Duration::from_millis(50);
 
 thread_local! {
@@ -29,12 +29,12 @@ impl Drop for Acts {
     }
 }
 
-/// Makes the calling thread call this in a thread-local destructor.
+/// Makes the calling thread call `act` in a thread-local destructor.
 fn at_the_end(act: impl FnOnce() + 'static) {
     AT_THE_END.with_borrow_mut(|acts| acts.push(Acts(Some(Box::new(act)))));
 }
 
-/// Destructors that wait at a door.
+/// Thread-local destructors that wait at a door, and counts of them.
 #[derive(Clone, Default)]
 struct Ends(Arc<Counts>);
 
@@ -47,7 +47,7 @@ struct Counts {
 }
 
 impl Ends {
-    /// Gives the calling thread such a destructor.
+    /// Gives the calling thread a destructor that waits at the door.
     fn wait_at_the_end(&self) {
         bump(&self.0.expected);
         let counts = Arc::clone(&self.0);
@@ -65,7 +65,8 @@ impl Ends {
         });
     }
 
-    /// Shuts the executor down. Lets the destructors go on after the shutdown has waited for a while.
+    /// Shuts the executor down. Opens the door for the destructors only after the shutdown has waited for them for a
+    /// while.
     fn shut_down(&self, executor: &Executor) -> ShutdownReport {
         std::thread::scope(|scope| {
             let shutdown = scope.spawn(|| {
@@ -83,7 +84,7 @@ impl Ends {
     }
 }
 
-/// spec: E5.5: this holds for workers, rescuers and the manager.
+/// spec: E5.5: a shutdown waits for the destructors of workers, of rescuers and of the manager.
 #[test]
 fn a_shutdown_is_complete_when_the_last_destructor_has_run() {
     let _limit = time_limit();
@@ -93,7 +94,7 @@ fn a_shutdown_is_complete_when_the_last_destructor_has_run() {
         .0
         .on_thread_start(move || started.wait_at_the_end())
         .before_spawn(move |name| {
-            // This is called for the first worker, on the manager's thread.
+            // For the first worker, this runs on the manager's thread, which so gets a destructor.
             if name.contains("/0:") && first.swap(false, Ordering::SeqCst) {
                 asked.wait_at_the_end();
             }
@@ -112,7 +113,7 @@ fn a_shutdown_is_complete_when_the_last_destructor_has_run() {
     drop(rescued);
 }
 
-/// spec: E5.5: a shutdown also waits for threads that have left before.
+/// spec: E5.5: a shutdown also waits for the destructors of threads that left the executor before.
 #[test]
 fn a_shutdown_waits_for_destructors_of_threads_that_left_before() {
     let _limit = time_limit();
@@ -162,7 +163,7 @@ fn a_destructor_that_does_not_end_in_time_is_reported() {
 #[allow(unsafe_code, reason = "keys with destructors are libc's")]
 fn a_destructor_of_a_c_library_that_does_not_end_in_time_is_reported() {
     extern "C" fn wait(ends: *mut libc::c_void) {
-        // SAFETY: the value of the key is a box of this type, and a destructor is called once for it.
+        // SAFETY: the key's value came from a box of this type, and the destructor is called once for it.
         let ends = unsafe { Box::from_raw(ends.cast::<Ends>()) };
         bump(&ends.0.begun);
         ends.0.door.wait_unguarded();
@@ -176,7 +177,7 @@ fn a_destructor_of_a_c_library_that_does_not_end_in_time_is_reported() {
         return;
     }
     let mut key = 0;
-    // SAFETY: the pointer is to a number that outlives the call.
+    // SAFETY: the pointer leads to a number that outlives the call.
     assert_eq!(unsafe { libc::pthread_key_create(&mut key, Some(wait)) }, 0);
     let queue = WorkQueue::unbound("q").build_on(&executor).unwrap();
     let its = ends.clone();
@@ -188,7 +189,7 @@ fn a_destructor_of_a_c_library_that_does_not_end_in_time_is_reported() {
     queue.spawn(item).unwrap().join().unwrap();
     drop(queue);
     ends.all_have_begun();
-    // Threads that end meanwhile do not wait for that destructor.
+    // Other threads that end now do not wait for this destructor.
     let other = WorkQueue::unbound("other").build_on(&executor).unwrap();
     let others = Ends::default();
     others.0.door.open();

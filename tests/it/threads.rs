@@ -18,7 +18,7 @@ fn own_name() -> String {
     std::thread::current().name().unwrap_or_default().to_owned()
 }
 
-/// Returns the name of the worker's thread, as the standard library and as the system shows it.
+/// Returns the name of a worker's thread, as the standard library shows it and as the system shows it.
 fn name_and_comm(queue: &WorkQueue) -> (String, String) {
     queue.spawn(|| (own_name(), own_status("Name"))).unwrap().join().unwrap()
 }
@@ -34,15 +34,15 @@ fn workers_have_names_like_those_of_the_kernel() {
     let (name, comm) = name_and_comm(&high);
     assert_eq!(name, format!("{prefix}/1:0H"));
     assert_eq!(comm, name);
-    // Unbound pools are numbered after the two pools of each CPU. Which of their workers takes the item is open: the
-    // spare may be faster than the first worker.
+    // Unbound pools are numbered after the two pools of each CPU. Either of a pool's workers may take the item, because
+    // the spare may be faster than the first worker.
     let unbound = WorkQueue::unbound("q").build_on(&executor).unwrap();
     let (name, _) = name_and_comm(&unbound);
     assert!(is_worker_of(&format!("{prefix}/u2:"), "", &name), "{name}");
     let managed = WorkQueue::builder("q").build_on(&executor).unwrap();
     let (name, _) = name_and_comm(&managed);
     assert!(is_worker_of(&format!("{prefix}/u3:"), "", &name), "{name}");
-    // Every thread of the executor is checked, as the system shows it. Spares are there or on their way.
+    // The system's name of every thread of the executor is checked. The spares may not have been made yet.
     let pools = [("1:", ""), ("1:", "H"), ("u2:", ""), ("u3:", "")]
         .map(|(pool, end)| (format!("{prefix}/{pool}"), end));
     eventually("each pool has a worker and a spare, and every thread is named", || {
@@ -56,7 +56,7 @@ fn workers_have_names_like_those_of_the_kernel() {
     });
 }
 
-/// Returns whether `name` is `pool`, then the number of a worker, then `end`.
+/// Returns whether `name` consists of `pool`, the number of a worker, and `end`.
 fn is_worker_of(pool: &str, end: &str, name: &str) -> bool {
     name.strip_prefix(pool)
         .and_then(|rest| rest.strip_suffix(end))
@@ -85,7 +85,7 @@ fn threads_have_the_name_of_a_queue_that_asks_for_it_while_they_run_its_items() 
     let queue = |name: &str, yes| WorkQueue::per_cpu(name).name_threads(yes).build_on(&executor).unwrap();
     let long = queue(&format!("{prefix}/a queue with a long name"), true);
     let (plain, short, nul) = (queue("plain", false), queue("short", true), queue("n\0l", true));
-    // The items wait behind this one, so that their workers run several of them without a pause.
+    // The other items wait until this one ends, so a worker runs several of them without a pause.
     let door = Door::default();
     let opens = door.clone();
     plain.spawn_detached(move || opens.wait_unguarded()).unwrap();
@@ -157,7 +157,7 @@ fn without_the_privilege_high_priority_workers_run_at_the_normal_level() {
     }
     let test = "threads::without_the_privilege_high_priority_workers_run_at_the_normal_level";
     let mut child = again(test);
-    // A program that runs as another user has no capabilities.
+    // A program that runs as a user other than root has no capabilities.
     child.env(CHILD, "1").uid(65534).gid(65534).current_dir("/");
     match output(&mut child) {
         Err(error) if error.kind() == ErrorKind::PermissionDenied => {
@@ -190,7 +190,7 @@ fn workers_inherit_nothing_from_their_creator_or_issuer() {
             assert_eq!(cpu, allowed, "a worker of a per-CPU pool is bound to its CPU");
             let denied = executor.dump().nice_denied;
             assert_eq!(nice, if denied { own } else { process });
-            // The main thread blocks all signals for a moment whenever it makes the thread of another test.
+            // The main thread blocks all signals for a moment each time when it makes the thread of a test.
             eventually("the mask is the main thread's", || mask == main_status("SigBlk"));
         }
         let unbound = WorkQueue::unbound("q").attrs(cmwq::Attrs::new().scope(cmwq::AffinityScope::System));
@@ -243,11 +243,11 @@ fn workers_have_the_requested_stack_size() {
     let (builder, _) = builder("core:1 pu:1");
     let executor = builder.stack_size(32 << 20).build().unwrap();
     let queue = WorkQueue::per_cpu("q").build_on(&executor).unwrap();
-    // Deeper than the default stack of 2 MiB permits.
+    // The default stack of 2 MiB would be too small for this recursion.
     assert_eq!(queue.spawn(|| deep(5000)).unwrap().join().unwrap(), 2500);
 }
 
-/// spec: E2.5 (max threads in all), S5: at the cap items wait, and none is lost.
+/// spec: E2.5 (max threads in all), S5: at the cap, items wait, and no item is lost.
 #[test]
 fn there_are_never_more_threads_than_permitted() {
     let _limit = time_limit();
@@ -316,8 +316,8 @@ fn under_the_cap_idle_threads_of_other_pools_make_room() {
     assert_eq!(executor.dump().threads, 1);
 }
 
-/// spec: E2.5: an item waits under a guard for another item that needs one more thread. At the cap that item waits
-/// until another thread becomes free.
+/// spec: E2.5: while blocked items hold all threads that the cap permits, another item waits until one of these threads
+/// is free.
 #[test]
 fn at_the_cap_blocked_items_degrade_to_waiting() {
     let _limit = time_limit();
@@ -344,7 +344,7 @@ fn at_the_cap_blocked_items_degrade_to_waiting() {
     waiters.into_iter().for_each(|waiter| waiter.join().unwrap());
 }
 
-/// spec: E2.6 (before_spawn), E3, P1.2: a worker that cannot be made is tried again, and the work waits.
+/// spec: E2.6 (before_spawn), E3, P1.2: if a worker cannot be made, the item waits until the manager has tried again.
 #[test]
 fn a_thread_that_cannot_be_made_is_tried_again() {
     let _limit = time_limit();
@@ -353,7 +353,7 @@ fn a_thread_that_cannot_be_made_is_tried_again() {
     let left = Arc::clone(&refusals);
     let hook = move |name: &str| match name.ends_with("/manager") {
         false if left.load(Ordering::SeqCst) > 0 => {
-            // One refusal is an error, the other one a panic.
+            // The hook refuses twice: first with an error, and then with a panic.
             assert_ne!(left.fetch_sub(1, Ordering::SeqCst), 1, "a panic on purpose");
             Err(std::io::Error::other("no thread today"))
         }

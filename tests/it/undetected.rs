@@ -1,5 +1,5 @@
-//! Workers that the detector must not take for asleep, or does not look at: with detection off, workers that wait for a
-//! CPU, sleepers that delay no item, and workers that do not count.
+//! Workers that the detector must not take for asleep, or does not check. The former wait for a CPU. The latter are
+//! sleepers that delay no item, workers that do not count, and all workers if detection is off.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,10 +13,10 @@ use crate::support::{
     Crowd, Door, Spawns, builder, burn, eventually, falls_quiet_but_for, nap, pool, time_limit,
 };
 
-/// The wait after which a test concludes that an event does not happen.
+/// After this time, a test concludes that an event does not happen.
 const MOMENT: Duration = Duration::from_millis(50);
 
-/// spec: S1.2 (choice on the builder): with detection off, neither sleepers nor hogs are looked for.
+/// spec: S1.2 (choice on the builder): with detection off, the manager searches for neither sleepers nor hogs.
 #[test]
 fn without_detection_the_next_item_waits() {
     let _limit = time_limit();
@@ -46,7 +46,7 @@ fn without_detection_the_next_item_waits() {
 }
 
 /// spec: S1.4 (preemption told apart): a worker that waits for a CPU that other threads use does not count as asleep.
-/// Some exceptions are permitted, because a computation may wait for a page.
+/// The test permits some exceptions, because an item that computes may wait for a page.
 #[test]
 fn a_worker_that_waits_for_a_cpu_is_not_taken_for_asleep() {
     let _limit = time_limit();
@@ -91,7 +91,7 @@ fn a_worker_that_waits_for_a_cpu_is_not_taken_for_asleep() {
     }
 }
 
-/// spec: S1.5 (only suspect pools are watched): items sleep, and no item waits for their place.
+/// spec: S1.5 (only suspect pools are watched): the manager does not check workers that sleep as long as no item waits.
 #[test]
 fn sleepers_that_delay_no_item_are_not_looked_at() {
     let _limit = time_limit();
@@ -107,7 +107,7 @@ fn sleepers_that_delay_no_item_are_not_looked_at() {
                 (door, item)
             })
             .collect();
-        // While a worker is active, the manager looks at the process's CPUs two or three times a second.
+        // While a worker is active, the manager still checks the process's CPUs two or three times a second.
         falls_quiet_but_for(&prefix, 5);
         for (door, item) in doors {
             door.open();
@@ -116,7 +116,8 @@ fn sleepers_that_delay_no_item_are_not_looked_at() {
     }
 }
 
-/// spec: S1.6, Q1 (bh: no concurrency management): a sleeper in a bh context keeps the context.
+/// spec: S1.6, Q1 (bh: no concurrency management): an item that sleeps in a bh context is not replaced, so the next
+/// item waits.
 #[test]
 fn a_sleeper_in_a_bh_context_is_not_replaced() {
     let _limit = time_limit();
@@ -131,8 +132,8 @@ fn a_sleeper_in_a_bh_context_is_not_replaced() {
     comes_to_rest(&executor);
 }
 
-/// spec: S1.6, C4, C5: workers that do not count are not looked at: those of plain unbound queues, and those with
-/// CPU-intensive items.
+/// spec: S1.6, C4, C5: the manager does not check workers that do not count. Workers of plain unbound queues do not
+/// count, nor do workers with CPU-intensive items.
 #[test]
 fn sleepers_that_do_not_count_are_left_alone() {
     let _limit = time_limit();
@@ -164,7 +165,7 @@ fn sleepers_that_do_not_count_are_left_alone() {
     }
 }
 
-/// spec: S1.6, P2: a rescuer runs one item after the other, even if they sleep, and the pool's count is right
+/// spec: S1.6, P2: a rescuer runs one item after the other, even if the items sleep. The pool's running count is right
 /// afterwards.
 #[test]
 fn rescuers_may_sleep() {

@@ -1,4 +1,4 @@
-//! The watchdog: it reports pools that have work and start none of it.
+//! The watchdog: it reports pools that have pending items and start none of them.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, mpsc};
@@ -9,10 +9,11 @@ use cmwq::{Detection, Executor, ExecutorBuilder, JoinHandle, StallReport, WorkQu
 
 use crate::support::{Door, PATIENCE, SOON, builder, eventually, falls_quiet, nap, time_limit};
 
-/// Long compared with the wake-up of a worker, and short for a test that waits for a report.
+/// The threshold is much longer than the wake-up of a worker, but short for a test that waits for a report.
 const THRESHOLD: Duration = Duration::from_millis(150);
 
-/// A builder with detection off, so that only the watchdog notices blocked items.
+/// Returns a builder with detection off, so only the watchdog notices blocked items. Also returns the prefix of the
+/// threads.
 fn watched(shape: &str) -> (ExecutorBuilder, String) {
     let (builder, prefix) = builder(shape);
     let builder = builder.detection(Detection::Off).hog_threshold(None);
@@ -32,7 +33,7 @@ struct Told {
     text: String,
 }
 
-/// A handler, and the channel on which it sends the reports.
+/// Returns a handler for reports, and the receiver of the channel to which it sends them.
 fn told() -> (impl Fn(&StallReport<'_>) + Send + Sync + 'static, mpsc::Receiver<Told>) {
     let (tell, told) = mpsc::channel();
     let tell = Mutex::new(tell);
@@ -104,7 +105,7 @@ fn a_stall_is_reported_once_with_its_details() {
     drop(executor);
 }
 
-/// spec: S4.4 (0 = off): with the threshold 0 no stall is reported; a pool that makes progress has not stalled.
+/// spec: S4.4 (0 = off): without a threshold, no stall is reported. A pool that makes progress has not stalled.
 #[test]
 fn no_stall_is_reported_without_a_threshold_or_while_the_pool_progresses() {
     let _limit = time_limit();
@@ -118,7 +119,7 @@ fn no_stall_is_reported_without_a_threshold_or_while_the_pool_progresses() {
     let queue = WorkQueue::per_cpu("unwatched").build_on(&unwatched).unwrap();
     let blocks = waits_at_a_door(&queue, &door, false);
     let waits = queue.spawn(|| ()).unwrap();
-    // Meanwhile the other executor always has work, and starts some of it.
+    // Meanwhile, the other executor always has pending items, and starts one after the other.
     let queue = WorkQueue::per_cpu("busy").build_on(&busy).unwrap();
     let nap = || nap(PATIENCE / 30);
     let items: Vec<_> = (0..60).map(|_| queue.spawn(nap).unwrap()).collect();
@@ -130,7 +131,7 @@ fn no_stall_is_reported_without_a_threshold_or_while_the_pool_progresses() {
     waits.join().unwrap();
 }
 
-/// spec: S4.2: the cap on threads may delay a pool, also if no item is queued after the first.
+/// spec: S4.2: a pool that gets no thread because of the cap is reported, even if no further item is queued.
 #[test]
 fn a_pool_that_gets_no_thread_is_reported() {
     let _limit = time_limit();
@@ -153,7 +154,7 @@ fn a_pool_that_gets_no_thread_is_reported() {
     }
 }
 
-/// spec: S4.2: the first thread of a pool cannot be made, so the report names no worker.
+/// spec: S4.2: a pool whose first thread cannot be made is reported. The report names no worker.
 #[test]
 fn a_pool_without_any_worker_is_reported() {
     let _limit = time_limit();
@@ -174,7 +175,7 @@ fn a_pool_without_any_worker_is_reported() {
     item.join().unwrap();
 }
 
-/// spec: S4.2: the pools of unbound queues and bh contexts are watched as well.
+/// spec: S4.2: pools without a running count, such as bh contexts, are watched as well.
 #[test]
 fn pools_without_a_running_count_are_watched() {
     let _limit = time_limit();

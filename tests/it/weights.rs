@@ -12,7 +12,7 @@ use crate::support::{
     ten_counted, time_limit, unseen,
 };
 
-/// A queue of this weight, whose pool has all CPUs.
+/// Makes a queue of this weight, whose pool has all CPUs.
 fn tenant(executor: &Executor, weight: u32) -> WorkQueue {
     let attrs = Attrs::new().scope(AffinityScope::System);
     WorkQueue::builder("tenant").weight(weight).attrs(attrs).build_on(executor).unwrap()
@@ -55,8 +55,8 @@ fn a_weight_can_be_configured() {
     assert_eq!(parsed.build_on(&executor).unwrap().weight(), Some(250));
 }
 
-/// spec: B3.3: on real threads, a short item does not wait for the backlog of another queue. The bound is wide, because
-/// other processes may have the CPUs.
+/// spec: B3.3: on real threads, an item of one queue does not wait for the backlog of another queue. The test's bound
+/// is wide, because other processes may use the CPUs.
 #[test]
 fn an_item_does_not_wait_for_the_backlog_of_another_queue() {
     let _limit = time_limit();
@@ -89,16 +89,16 @@ fn an_item_does_not_wait_for_the_backlog_of_another_queue() {
         overtaken_by.sort_unstable();
         assert!(noisy.waiting() > 90_000);
         noisy.destroy_now().unwrap();
-        // In a queue without a weight, the item would wait for the 256 active items.
+        // If no queue had a weight, the item would wait for the 256 active items of the other queue.
         assert!(overtaken_by[20] < 40, "{overtaken_by:?}");
     }
 }
 
-/// spec: B3.2: on real threads, a greater weight means more CPU time, and each queue gets some.
+/// spec: B3.2: on real threads, a queue with a greater weight gets more CPU time, and each queue gets some.
 #[test]
 fn queues_share_the_cpus_by_their_weights() {
-    /// The time that the items of each queue take, in microseconds. It is long enough for all queues to have items when
-    /// this thread looks at them, even if this thread gets a CPU late.
+    /// The time that the items of each queue take together, in microseconds. In this time, the test reads the shares
+    /// while all queues still have items, even if its thread gets a CPU late.
     const BACKLOG: u64 = 2_000_000;
     let _limit = time_limit();
     let executor = cpus(2);
@@ -108,13 +108,14 @@ fn queues_share_the_cpus_by_their_weights() {
         let items = (0..BACKLOG / length).map(|_| move || spin(stretch() * Duration::from_micros(length)));
         queue.items(items).spawn_detached().unwrap();
     }
-    // Where the system tells no CPU time, the shares are of elapsed time, and the counters have no times.
+    // If the system reports no CPU time, the shares are measured in elapsed time, and the counters contain no times. So
+    // the test reads the shares.
     let used = || {
         let shares: Vec<_> = executor.dump().queues.iter().filter_map(|queue| queue.share).collect();
         let of = |weight| shares.iter().find(|share| share.weight == weight).expect("it exists");
         weights.map(|weight| of(weight).cpu_time.as_secs_f64())
     };
-    // On a busy machine, the first queue may have been alone for long before the others had items.
+    // On a busy machine, the first queue may be alone for long before the others have items. This time is subtracted.
     let alone = used();
     let used = || {
         let all = used();
@@ -124,11 +125,12 @@ fn queues_share_the_cpus_by_their_weights() {
     let used = used();
     assert!(queues.iter().all(|queue| queue.waiting() > 0), "all queues have backlogs");
     queues.iter().for_each(|queue| _ = queue.destroy_now());
-    // `runs::fairness` proves the shares. Other programs disturb them here, by the lengths of single items.
+    // `runs::fairness` proves the shares. In this test, other programs disturb the shares, and so do the lengths of
+    // single items.
     assert!(used[2] > 1.5 * used[0] && used.iter().all(|used| *used > 0.0), "{used:?}");
 }
 
-/// spec: B3.5: every kind of queue, and every way to queue, cancel and wait, beside weighted and other queues.
+/// spec: B3.5: weighted queues of every kind queue, cancel and wait in every way, beside a queue without a weight.
 #[test]
 fn weighted_queues_do_what_other_queues_do() {
     on_each_executor(|executor| {
@@ -201,8 +203,8 @@ fn weighted_queues_do_what_other_queues_do() {
     });
 }
 
-/// spec: B3.5 (a shutdown that times out), E5.3: the items that wait for their turn are given up, and their owners are
-/// told.
+/// spec: B3.5 (a shutdown that times out), E5.3: a shutdown that times out gives up the items that wait for their turn,
+/// and their owners are told.
 #[test]
 fn a_shutdown_gives_up_items_that_wait_for_their_turn() {
     let _limit = time_limit();
@@ -221,7 +223,7 @@ fn a_shutdown_gives_up_items_that_wait_for_their_turn() {
     eventually("all threads ended", || no_thread_of(&prefix));
 }
 
-/// spec: B3.4, B3.5: a frozen queue, and one whose slot is taken, delay no other.
+/// spec: B3.4, B3.5: a weighted queue whose only slot is taken does not delay other queues.
 #[test]
 fn a_queue_without_slots_takes_no_turn() {
     let executor = unseen(builder("l3:1 core:1 pu:1").0).build().unwrap();

@@ -59,14 +59,15 @@ fn the_last_submission_gets_a_run_that_sees_everything() {
                 });
             }
         });
-        // The item may be pending on one queue while it runs on another.
+        // A flush of the queues alone might miss the item, because it may be pending on one queue while it runs on
+        // another.
         eventually("the item is idle", || !work.is_pending() && !work.is_running());
         queues.iter().for_each(|queue| queue.flush().unwrap());
         assert!(seen.iter().all(|seen| seen.load(Ordering::Relaxed) == count), "{seen:?}");
     });
 }
 
-/// spec: W3.1 (at most one worker in the process), W2: each submission that returned true has its run.
+/// spec: W3.1 (at most one worker in the process), W2: each submission that returned true leads to a run of its own.
 #[test]
 fn an_item_is_never_entered_twice_however_it_is_queued() {
     on_each_executor(|executor| {
@@ -149,7 +150,7 @@ fn an_item_queued_elsewhere_while_it_runs_takes_that_queues_slot_and_place() {
         assert_eq!(second.enqueue(&work), Ok(true));
         let after = second.spawn(note("after")).unwrap();
         before.join().unwrap();
-        // The item holds the slot, but cannot use it before its present run ends.
+        // The item holds the slot of the second queue, but cannot use it before its current run ends.
         let after = after.join_timeout(std::time::Duration::from_millis(20)).unwrap_err();
         assert_eq!(*log.lock().unwrap(), ["item", "before"]);
         door.open();
@@ -176,8 +177,8 @@ fn an_item_whose_handles_are_gone_still_runs_and_is_dropped_once() {
             assert_eq!(queue.enqueue(&work), Ok(true));
             drop(work);
             queue.flush().unwrap();
-            // The flush waits for the run. The entry's reference is dropped before the run is reported, and the handle
-            // was dropped during the run.
+            // The flush has waited for the run. The run has dropped the handle, and the worker drops the entry's
+            // reference before it reports the end of the run.
             assert_eq!((runs.load(Ordering::SeqCst), drops.load(Ordering::SeqCst)), (1, 1));
         }
     });
@@ -224,7 +225,8 @@ fn a_cancelled_item_does_not_run_unless_queued_again() {
     }
 }
 
-/// spec: W3.2, F3: a worker left the item to its runner. Cancelling it there frees its slot.
+/// spec: W3.2, F3: a second worker has popped the item's next entry, and left it to the worker that runs the item. A
+/// cancel then frees the slot of this entry.
 #[test]
 fn an_item_cancelled_while_it_waits_for_its_own_run_gives_the_slot_back() {
     let _limit = time_limit();
@@ -245,7 +247,7 @@ fn an_item_cancelled_while_it_waits_for_its_own_run_gives_the_slot_back() {
     }
 }
 
-/// spec: W2.1, F3: accepted = run + cancelled, however threads race.
+/// spec: W2.1, F3: however threads race, each accepted submission is either run or cancelled.
 #[test]
 fn every_accepted_submission_is_run_or_cancelled() {
     on_each_executor(|executor| {
@@ -277,8 +279,8 @@ fn every_accepted_submission_is_run_or_cancelled() {
     });
 }
 
-/// spec: W2.6, W3.1, W4 (a run sees the earlier runs): the function counts without a lock, however many queues, CPUs
-/// and issuers there are.
+/// spec: W2.6, W3.1, W4 (a run sees the earlier runs): the item's function may count without a lock, because its runs
+/// never overlap, even with many queues, CPUs and issuers.
 #[test]
 fn a_function_may_change_what_it_owns() {
     on_each_executor(|executor| {
@@ -303,12 +305,12 @@ fn a_function_may_change_what_it_owns() {
         });
         while work.flush().unwrap() {}
         drop(work);
-        // The last count is that of the shared counter, so no run was lost or doubled.
+        // The function's own count matches the shared counter in each run, so no run was lost or doubled.
         assert!(told.iter().eq(1..=runs.load(Ordering::SeqCst)));
     });
 }
 
-/// spec: W2.6, W9.1: after a panic, later runs call the function in the state in which the panic left it.
+/// spec: W2.6, W9.1: after a panic, later runs call the function with its values as the panic left them.
 #[test]
 fn a_function_that_has_panicked_is_called_again() {
     let executor = one_cpu();

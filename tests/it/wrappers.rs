@@ -1,4 +1,4 @@
-//! Wrappers that enter a guard by themselves: on one CPU, an item that waits in them lets the next item start.
+//! Wrappers that enter a guard by themselves: when an item waits in such a call, the next item starts, even on one CPU.
 
 mod channels;
 mod io;
@@ -17,7 +17,8 @@ use testkit::{emulator, skip};
 
 use crate::support::{Door, SOON, eventually, one_cpu_unseen, pool, time_limit};
 
-/// Queues two items on one CPU. The first one waits for an action of the second one. Returns the first one's result.
+/// Queues two items on one CPU. The first item waits for an action of the second item. Returns the result of the first
+/// item.
 #[track_caller]
 fn waits_for_the_next<R: Send + 'static>(
     waits: impl FnOnce() -> R + Send + 'static,
@@ -33,7 +34,7 @@ fn waits_for_the_next<R: Send + 'static>(
     result.unwrap()
 }
 
-/// Asserts that no worker counts as running: each guard was left as often as it was entered.
+/// Asserts that no worker counts as running, which shows that each guard was left as often as it was entered.
 #[track_caller]
 fn at_rest(executor: &Executor) {
     eventually("no worker counts as running", || {
@@ -42,7 +43,8 @@ fn at_rest(executor: &Executor) {
     });
 }
 
-/// On one CPU, runs the item while another one is queued behind it. The other one must not start before it ends.
+/// Runs the item on one CPU, and queues another item behind it. Asserts that the other item starts only after the first
+/// one has ended.
 #[track_caller]
 fn keeps_the_next_waiting(item: impl FnOnce() + Send + 'static) {
     let executor = one_cpu_unseen();
@@ -59,7 +61,7 @@ fn keeps_the_next_waiting(item: impl FnOnce() + Send + 'static) {
     at_rest(&executor);
 }
 
-/// spec: C7.1: sleeping and parking.
+/// spec: C7.1: an item that sleeps or parks lets the next item start.
 #[test]
 fn sleeps_let_another_item_start() {
     let _limit = time_limit();
@@ -89,7 +91,7 @@ fn sleeps_let_another_item_start() {
     }
 }
 
-/// spec: C7.1: joining a thread.
+/// spec: C7.1: an item that joins a thread lets the next item start.
 #[test]
 fn joining_a_thread_lets_another_item_start() {
     let _limit = time_limit();
@@ -104,7 +106,7 @@ fn joining_a_thread_lets_another_item_start() {
     assert_eq!(joined, 7);
 }
 
-/// spec: C7.1: joining outside of items, and the payload of a panicked thread.
+/// spec: C7.1: threads can be joined outside of items, and a join returns the payload of a thread that has panicked.
 #[test]
 fn threads_are_joined_anywhere() {
     let handle = thread::spawn(|| panic!("on purpose"));
@@ -116,7 +118,7 @@ fn threads_are_joined_anywhere() {
     handle.into_inner().join().unwrap();
 }
 
-/// spec: C7.6: waiting for a program.
+/// spec: C7.6: an item that waits for a program lets the next item start.
 #[test]
 fn waiting_for_a_program_lets_another_item_start() {
     let _limit = time_limit();
@@ -130,7 +132,7 @@ fn waiting_for_a_program_lets_another_item_start() {
     );
     assert_eq!(status.code(), Some(3));
 
-    // The whole life of a program, which echoes the text that the next item writes.
+    // Each way runs a program from its start to its end. The program echoes the text that the next item writes.
     type Run = fn(&mut Command) -> Vec<u8>;
     let runs: [Run; 3] = [
         |command| process::output(command).unwrap().stdout,
@@ -150,7 +152,8 @@ fn waiting_for_a_program_lets_another_item_start() {
     }
 }
 
-/// spec: C7.6: waiting outside of items, for programs that end by themselves, are killed, or cannot be started.
+/// spec: C7.6: threads can wait for programs outside of items. The programs end by themselves, are killed, or cannot be
+/// started.
 #[test]
 fn programs_are_waited_for_anywhere() {
     let mut sleeper = process::spawn(Command::new("sleep").arg("1000")).unwrap();

@@ -1,13 +1,14 @@
-//! The yields around atomics and locks, which `make yields` and a part of `make test` rely on.
+//! The yields around atomics and locks, on which `make yields` and a part of `make test` rely.
 
 use testkit::{again, assert_passed, output};
 
 use crate::support::one_cpu;
 
-/// The environment variable that tells the child what it is.
+/// The environment variable that tells a process that it is the child.
 const CHILD: &str = "CMWQ_TEST_YIELDS";
 
-/// A seed reaches the library of this program. An optimised program has no points.
+/// The seed of the environment reaches the crate in this program. A program that is built with optimisation never
+/// yields.
 #[test]
 fn threads_yield_if_the_environment_has_a_seed() {
     if std::env::var_os(CHILD).is_some() {

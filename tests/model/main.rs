@@ -1,8 +1,8 @@
-//! Compares items with a plain reference model. In the model, queues and items are lists and flags, and runs begin and
-//! end only when the test says so.
-//! Every item waits inside its function until it is told how to go on, and every queue has one slot. After each step
-//! the test waits until the executor is quiet: all worklists are empty, no worker is waking, and as many workers are
-//! busy as the model has runs. Then both must agree on everything that can be observed.
+//! Compares items with a plain reference model. In the model, queues and items are lists and flags. A run begins and
+//! ends only when the test says so. Every item waits inside its function until the test tells it what to do, and every
+//! queue has one slot. After each step, the test waits until the executor is quiet. Then all worklists are empty, no
+//! worker is waking, and as many workers are busy as the model has runs. The executor and the model must agree on
+//! everything that can be observed.
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests stand in for a user")]
 
 mod reference;
@@ -40,7 +40,7 @@ enum Step {
         queue: usize,
         now: bool,
     },
-    /// Uses a timeout of zero.
+    /// Cancels the item, and waits with a timeout of zero.
     CancelSync {
         item: usize,
     },
@@ -54,7 +54,7 @@ enum Step {
     Enable {
         item: usize,
     },
-    /// Drops the last handle of the test.
+    /// Drops the test's last handle of the item.
     Forget {
         item: usize,
     },
@@ -70,7 +70,7 @@ enum Step {
     JoinShot {
         shot: usize,
     },
-    /// Lets the item that runs on this queue go on.
+    /// Tells the item that runs on this queue how it ends.
     Finish {
         queue: usize,
         how: How,
@@ -81,9 +81,9 @@ enum Step {
 enum How {
     Return,
     Panic,
-    /// Queues itself first, and returns the answer to the test.
+    /// The item first queues itself to this queue, and sends the answer to the test.
     Requeue(usize),
-    /// Drops the test's handle from inside the item.
+    /// The item drops the test's handle to it.
     ForgetItself,
 }
 
@@ -188,7 +188,7 @@ impl Real {
         true
     }
 
-    /// Waits until no state changes any more.
+    /// Waits until the executor is quiet, so no state changes any more.
     fn settle(&self, model: &Model) -> Result<(), TestCaseError> {
         let end = Instant::now() + Duration::from_secs(10);
         while !self.is_quiet(model) {
@@ -216,7 +216,7 @@ impl Real {
         pools.iter().all(still) && busy == model.running()
     }
 
-    /// Checks that everything that can be observed is as in the model.
+    /// Checks that all states that can be observed are as in the model.
     fn check(&self, model: &Model) -> Result<(), TestCaseError> {
         for (n, (real, item)) in self.items.iter().zip(&model.items).enumerate() {
             if let Some(work) = &*real.handle.lock().unwrap() {
@@ -248,7 +248,7 @@ impl RealItem {
         let (own, queues) = (Arc::clone(&handle), queues.to_vec());
         let work = Work::with_handle(move |this| {
             drops.0.begun.fetch_add(1, SeqCst);
-            // The lock is released before the item panics, so that it is not poisoned.
+            // This statement releases the lock before the item panics, so the lock is not poisoned.
             let how = wait.lock().unwrap().recv().unwrap_or(How::Return);
             let answer = match how {
                 How::Requeue(queue) => Some(queues[queue].enqueue(this)),
@@ -257,7 +257,7 @@ impl RealItem {
             if how == How::ForgetItself {
                 drop(own.lock().unwrap().take());
             }
-            // The test does not listen any more if it has failed.
+            // If the test has failed, it no longer receives answers.
             let _heard = tell.send(answer);
             assert_ne!(how, How::Panic, "on purpose");
         });
@@ -281,7 +281,7 @@ fn take(step: Step, model: &mut Model, real: &mut Real) -> Result<(), TestCaseEr
             }
         }
         Step::QueueByMany { item, queue } => {
-            // If the item could begin in between, the number of accepted submissions would not be determined.
+            // If the item could begin between two submissions, the number of accepted ones would vary.
             let held = model.queues[queue].slot.is_some() || model.items[item].running_on.is_some();
             if let Some(work) = real.items[item].work().filter(|_| held) {
                 let barrier = Barrier::new(3);
@@ -328,7 +328,7 @@ fn take(step: Step, model: &mut Model, real: &mut Real) -> Result<(), TestCaseEr
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// Takes the steps about timers, waits and disabling.
+/// Takes one step, which is about timers, waits or disabling.
 fn take_later(step: Step, model: &mut Model, real: &Real) -> Result<(), TestCaseError> {
     let work = |item: usize| real.items[item].work();
     match step {
@@ -355,7 +355,7 @@ fn take_later(step: Step, model: &mut Model, real: &Real) -> Result<(), TestCase
         Step::Flush { item } => {
             let Some(work) = work(item) else { return Ok(()) };
             let state = &model.items[item];
-            // A running item goes on until the test tells it to end.
+            // A running item does not end until the test tells it to.
             let waits = state.is_pending() || state.running_on.is_some();
             model.fire(item);
             let expected = if waits { Err(WaitError::TimedOut) } else { Ok(false) };
@@ -434,7 +434,7 @@ fn agree(executor: &Executor, steps: &[Step]) -> Result<(), TestCaseError> {
         real.settle(&model).map_err(context)?;
         real.check(&model).map_err(context)?;
     }
-    // At the end all items end, and nothing is left.
+    // In the end, all items end, and none is left.
     while let Some(queue) = (0..QUEUES).find(|queue| matches!(model.queues[*queue].slot, Some(Slot::Runs(_))))
     {
         finish(queue, How::Return, &mut model, &mut real)?;
@@ -448,9 +448,9 @@ fn agree(executor: &Executor, steps: &[Step]) -> Result<(), TestCaseError> {
     real.check(&model)
 }
 
-/// spec: W1.4, W2.3, W3.2, W5, W9.1, F2, F3, Q3.4, Q4: one item is queued from many threads, queues itself, panics, is
-/// dropped while pending, cancelled, armed, moved, disabled and waited for, on three queues of one slot each. One-shots
-/// run among them.
+/// spec: W1.4, W2.3, W3.2, W5, W9.1, F2, F3, Q3.4, Q4: items are queued from many threads, queue themselves, panic, and
+/// are dropped while pending. They are cancelled, armed, moved, disabled and waited for, on three queues with one slot
+/// each. One-shots run among them.
 #[test]
 fn items_behave_as_in_the_model() {
     let executor = Executor::builder()

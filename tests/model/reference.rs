@@ -6,7 +6,7 @@ use cmwq::{EnableError, QueueError};
 
 pub(super) const ITEMS: usize = 3;
 pub(super) const QUEUES: usize = 3;
-/// The queue that is not ordered: a cancelled entry is used again at its place.
+/// The queue that is not ordered. If an item with a cancelled entry in this queue is queued again, it uses this entry.
 const REVIVES: usize = 1;
 /// The bound of the last queue.
 pub(super) const BOUND: usize = 3;
@@ -29,7 +29,7 @@ pub(super) struct ModelQueue {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Slot {
     Runs(Id),
-    /// The item runs on another queue, and has this queue's slot for its next run.
+    /// The item runs on another queue, and holds this queue's slot for its next run.
     KeptFor(usize),
 }
 
@@ -79,8 +79,8 @@ impl Model {
         if self.items[item].is_pending() {
             return Ok(false);
         }
-        // A cancelled entry on this queue is revived at its place. If the queue has no room, that is possible only if
-        // it is the item's last entry. In an ordered queue the item gets a new place at the end.
+        // If the item has a cancelled entry in this queue, the item uses this entry again. But if the queue is full,
+        // the entry must be the item's last one. In an ordered queue, the item gets a new place at the end instead.
         let listed = queue == REVIVES && self.queues[queue].entries.contains(&Id::Item(item));
         let at_home = listed && self.items[item].home == Some(queue);
         if !(self.has_room(queue) || at_home) {
@@ -101,15 +101,15 @@ impl Model {
     }
 
     /// Returns whether the queue has room for arming the item. Arming needs a place if the item is queued at once,
-    /// unless the queue revives a former place. An ordered queue does not, so a former place there also requires a new
-    /// one.
+    /// unless the item uses a former entry again. An ordered queue does not permit this. So in an ordered queue, an
+    /// item with a former entry always needs a new place.
     fn may_arm(&self, item: usize, queue: usize, at_once: bool) -> bool {
         let lies_there = self.is_listed(item, queue);
         let needs_room = if queue == REVIVES { at_once && !lies_there } else { at_once || lies_there };
         !needs_room || self.has_room(queue)
     }
 
-    /// Arms the item far in the future, so that the timer does not fire by itself.
+    /// Arms the item for a time far in the future, so its timer does not fire by itself.
     pub(super) fn queue_delayed(&mut self, item: usize, queue: usize) -> Result<bool, QueueError> {
         let may_arm = self.may_arm(item, queue, false);
         match &mut self.items[item] {
@@ -205,7 +205,7 @@ impl Model {
         item.runs += 1;
     }
 
-    /// Gives free slots to the next entries.
+    /// Gives each free slot to the queue's next entry.
     pub(super) fn settle(&mut self) {
         for queue in 0..QUEUES {
             while self.queues[queue].slot.is_none() {
@@ -232,7 +232,7 @@ impl Model {
         }
     }
 
-    /// Returns whether the queue has an entry of the item. If there are several, the last one is meant.
+    /// Returns whether the queue has an entry of the item. If it has several, all but the last one are cancelled.
     fn is_listed(&self, item: usize, queue: usize) -> bool {
         self.queues[queue].entries.contains(&Id::Item(item))
     }

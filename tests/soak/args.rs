@@ -31,14 +31,15 @@ pub(crate) enum Command {
     Run(Args),
     Print(String),
     Race,
-    /// Run the programs of so many seeds from `first` on.
+    /// Runs the programs of `seeds` seeds, from the seed `first` on.
     Seeds {
         first: u64,
         seeds: u64,
-        /// The longest time for all of them.
+        /// The longest time that all programs may take together.
         time: Duration,
     },
-    /// The command line names another test, or asks for a listing, as `cargo test` does to all test programs.
+    /// Does nothing, because the command line names another test or asks for a list of tests. `cargo test` passes such
+    /// arguments to all test programs.
     Nothing,
 }
 
@@ -49,7 +50,7 @@ pub(crate) struct Args {
     pub(crate) drivers: usize,
     pub(crate) json: bool,
     pub(crate) memory: bool,
-    /// Whether the programs of some seeds follow.
+    /// Whether the programs of some seeds run after the soak test.
     pub(crate) seeds: bool,
 }
 
@@ -88,7 +89,7 @@ impl Command {
         if let Some(seeds) = seeds {
             return Ok(Self::Seeds { first, seeds, time: limit });
         }
-        // `cargo test` sets no time.
+        // Without a time, as under `cargo test`, the programs of some seeds follow.
         args.seeds = limit == Duration::MAX && !args.json;
         Ok(Self::Run(args))
     }

@@ -1,4 +1,4 @@
-//! The behaviour of items: everything that a user's item may do, in every mixture.
+//! The behaviour of items: each item performs a random mixture of the actions that a user's item may perform.
 
 use std::panic::resume_unwind;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::operations;
 use crate::random::Random;
 use crate::world::{Queue, World};
 
-/// A closure that runs once, for this queue. Its behaviour is drawn now.
+/// Makes a closure that runs once on this queue. This function already draws the closure's behaviour.
 pub(crate) fn one_shot(
     world: &Arc<World>,
     queue: &Queue,
@@ -28,7 +28,7 @@ pub(crate) fn one_shot(
     }
 }
 
-/// A reusable item. It holds its world only while it runs, so it does not keep the world alive.
+/// Makes a reusable item. The item holds its world only while it runs, so it does not keep the world alive.
 pub(crate) fn reusable(world: &Arc<World>, seed: u64) -> Work {
     let exists = Exists::new(&world.books);
     let (world, cell, runs) = (Arc::downgrade(world), Cell::default(), AtomicU64::new(seed));
@@ -49,7 +49,7 @@ pub(crate) fn reusable(world: &Arc<World>, seed: u64) -> Work {
             }
         }
         if random.once_in(50) {
-            // The item cancels itself, if it has just queued itself.
+            // The item cancels itself. It may have just queued itself.
             operations::works::cancel(&world, this);
         }
         behave(&world, &mut random);
@@ -81,7 +81,7 @@ pub(crate) fn behave(world: &Arc<World>, random: &mut Random) {
     }
 }
 
-/// Enters guards that overlap. Some of them stay until the end of the item.
+/// Enters guards that overlap. Leaks some of them, so they last until the end of the item.
 fn cross_guards(random: &mut Random) {
     let (may, blocks) = (MayBlockGuard::enter(), BlockingGuard::enter());
     clock::sleep(random.micros(1000));
@@ -97,7 +97,7 @@ fn cross_guards(random: &mut Random) {
     clock::sleep(random.micros(1000));
 }
 
-/// Checks the current item and queue, which are known as long as there are handles.
+/// Checks the names of the current queue. An item can get its queue only as long as the queue has handles.
 fn check_identity(world: &World, random: &mut Random) {
     cmwq::set_description(format_args!("{:#x}", random.next()));
     let (queue, name) = (cmwq::current_queue(), cmwq::current_queue_name());
@@ -108,8 +108,8 @@ fn check_identity(world: &World, random: &mut Random) {
     let _either = (cmwq::current_work(), cmwq::is_rescuer());
 }
 
-/// Spawns another item on some queue, and may wait for it. The wait has a timeout, because the other item may need this
-/// one's slot.
+/// Spawns another item on some queue, and may wait for it. The wait has a timeout, because the other item may need the
+/// calling item's slot.
 fn spawn_child(world: &Arc<World>, random: &mut Random, waits: bool) {
     if world.is_closing() {
         return;
@@ -123,7 +123,7 @@ fn spawn_child(world: &Arc<World>, random: &mut Random, waits: bool) {
 
 fn flush_another(world: &Arc<World>, random: &mut Random) {
     if let Some(queue) = world.queue(random) {
-        // The drawn queue may be the item's own, which refuses the flush.
+        // The drawn queue may be the item's own queue, which refuses the flush.
         let _ended_or_not = queue.queue.flush_timeout(random.micros(1000));
     }
 }

@@ -3,28 +3,28 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 
-/// The counts of a round. Every count is of accepted submissions, except `refused`.
+/// The counts of a round.
 #[derive(Default)]
 pub(crate) struct Books {
     pub(crate) accepted: AtomicU64,
     pub(crate) refused: AtomicU64,
     pub(crate) run: AtomicU64,
     pub(crate) cancelled: AtomicU64,
-    /// Given back by a shutdown that ran out of time.
+    /// Accepted submissions that the end of a queue or executor gave back.
     pub(crate) returned: AtomicU64,
-    /// The number of accepted submissions that the end of a queue may have given up without counting them: an item that
-    /// was just being queued, or a timer that was just firing.
+    /// The largest number of accepted submissions that the ends of queues may have given up without counting them. Such
+    /// an item was just being queued, or its timer was just firing.
     pub(crate) unsure: AtomicU64,
     pub(crate) panicked: AtomicU64,
-    /// Runs of periodic items. They are not submissions, so they are in no balance.
+    /// Runs of periodic items. They are not submissions, so the balance ignores them.
     pub(crate) ticks: AtomicU64,
     /// The number of existing closures of items.
     pub(crate) tickets: AtomicU64,
-    /// The number of existing reusable items: a freed item is on no list, and no thread waits for it.
+    /// The number of existing reusable items. When an item is freed, no list contains it, and no thread waits for it.
     pub(crate) works: AtomicU64,
     /// Runs that overlapped although they must not.
     pub(crate) overlaps: AtomicU64,
-    /// Wrong answers.
+    /// Calls that gave a wrong answer.
     pub(crate) wrong: AtomicU64,
 }
 
@@ -33,7 +33,7 @@ impl Books {
         counter.fetch_add(1, SeqCst);
     }
 
-    /// Accepted submissions that still have no outcome.
+    /// Returns the number of accepted submissions that still have no outcome.
     pub(crate) fn outstanding(&self) -> i64 {
         let [accepted, run, cancelled, returned] =
             [&self.accepted, &self.run, &self.cancelled, &self.returned].map(|count| count.load(SeqCst));
@@ -44,7 +44,7 @@ impl Books {
         (0..=self.unsure.load(SeqCst) as i64).contains(&self.outstanding()) && self.tickets.load(SeqCst) == 0
     }
 
-    /// Submissions that were given up without being counted by a report. Valid only when the books are closed.
+    /// Returns the number of submissions that were given up without being counted. Valid only when the round is over.
     pub(crate) fn uncounted(&self) -> u64 {
         self.outstanding().max(0) as u64
     }
@@ -69,7 +69,7 @@ impl Books {
     }
 }
 
-/// Part of each one-shot's closure. It is counted while it exists, and when it runs.
+/// A part of each one-shot's closure. The books count the ticket while it exists, and count the run.
 pub(crate) struct Ticket {
     books: Arc<Books>,
     used: bool,
@@ -97,7 +97,7 @@ impl Drop for Ticket {
     }
 }
 
-/// Part of each reusable item, counted while it exists.
+/// A part of each reusable item. The books count the item while it exists.
 pub(crate) struct Exists(Arc<Books>);
 
 impl Exists {
@@ -113,7 +113,7 @@ impl Drop for Exists {
     }
 }
 
-/// A section that at most one run may be in at a time.
+/// A section that at most one run may be in at a time. Other entries count as overlaps.
 #[derive(Default)]
 pub(crate) struct Cell(AtomicBool);
 

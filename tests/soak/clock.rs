@@ -11,7 +11,7 @@ mod kit {
 
     static IS_VIRTUAL: AtomicBool = AtomicBool::new(false);
 
-    /// Makes the time of this process virtual. From then on, items and drivers belong to runs of the test kit.
+    /// Makes the time of this process virtual. From now on, items and drivers belong to runs of the test kit.
     pub(crate) fn be_virtual() {
         IS_VIRTUAL.store(true, Relaxed);
     }
@@ -78,12 +78,12 @@ pub(crate) fn spin(time: Duration) {
     if is_virtual() { kit::spin(time) } else { testkit::spin(time) }
 }
 
-/// Lets another thread go on.
+/// Yields to another thread.
 pub(crate) fn give_way() {
     if is_virtual() { kit::give_way() } else { std::thread::yield_now() }
 }
 
-/// Returns whether the condition holds before this time is over.
+/// Returns whether the condition becomes true before this time is over.
 pub(crate) fn holds_within(time: Duration, holds: impl FnMut() -> bool) -> bool {
     if is_virtual() { kit::holds_within(time, holds) } else { testkit::holds_within(time, holds) }
 }

@@ -1,12 +1,13 @@
-//! A soak test: every public operation at random from many threads, for any length of time, with exact accounts.
+//! A soak test: many threads call all public operations at random, for any length of time, and keep exact accounts.
 //!
 //! ```text
 //! cargo test --release --test soak -- --seconds 600
 //! ```
 //!
-//! The test consists of *rounds*. Each one makes executors, queues and items of its own, starts driver threads that use
-//! them, stops the drivers, and waits until every accepted item has run, or was cancelled or returned. Then everything
-//! is dropped, and the threads must have ended. The draws derive from the seed; their interleaving does not.
+//! The test consists of *rounds*. Each round makes executors, queues and items of its own, and starts driver threads
+//! that use them. It stops the drivers, and waits until every accepted item has run, or was cancelled or given back.
+//! Then it drops all objects, and all of their threads must end. The seed determines the draws of each thread, but not
+//! the interleaving of the threads.
 //!
 //! | file | contents |
 //! |---|---|
@@ -81,8 +82,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// Shows that a build detects races: an item and the thread that spawned it write the same word, and no synchronization
-/// orders the writes.
+/// Shows that a build with ThreadSanitizer detects races. An item and the thread that spawned it write the same word,
+/// and no synchronization orders the two writes.
 fn race() -> ExitCode {
     static WRITTEN: AtomicBool = AtomicBool::new(false);
     static mut WORD: u32 = 0;
@@ -90,7 +91,7 @@ fn race() -> ExitCode {
         eprintln!("soak: --race is for builds with ThreadSanitizer");
         return ExitCode::from(2);
     }
-    // SAFETY: the pointer is to a static. The writes race on purpose, in builds that report it.
+    // SAFETY: the pointer leads to a static. The writes race on purpose, and only in builds that report the race.
     let write = |value| unsafe { (&raw mut WORD).write_volatile(value) };
     let item = cmwq::kernel::events().spawn(move || {
         write(1);
@@ -115,14 +116,14 @@ fn search(_first: u64, _seeds: u64, _time: Duration) -> ExitCode {
     ExitCode::from(2)
 }
 
-/// Returns whether all was well.
+/// Runs rounds until the time is over or a round fails. Returns whether all rounds passed.
 fn soak(args: &Args) -> bool {
     let mut random = Random::new(args.seed);
     let begun = Instant::now();
     let end = begun + args.duration;
     let report = Report::new(args, begun);
-    // Existing threads do not belong to the test's executors. A sanitizer makes a thread of its own with the first
-    // thread of the program.
+    // Threads that exist now do not belong to the test's executors. A sanitizer makes a thread of its own when the
+    // program makes its first thread.
     std::thread::spawn(|| ()).join().expect("the thread does nothing");
     let threads_before = Usage::now().threads;
     let mut warm = None;
@@ -132,7 +133,7 @@ fn soak(args: &Args) -> bool {
         failure = round::play(&mut random, args.drivers, time, threads_before, &report).err();
         let usage = Usage::at_rest();
         report.round_ended();
-        // Allocators and thread stacks settle during the first part.
+        // During the first fifth, the memory of allocators and thread stacks may still grow.
         if begun.elapsed() < args.duration / 5 || warm.is_none() {
             warm = Some(usage);
         }

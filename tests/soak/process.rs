@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// The resources of the process. Zero if the system does not report them.
+/// The resources that the process uses, or zeros if the system does not report them.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Usage {
     pub(crate) resident_kib: u64,
@@ -22,14 +22,15 @@ impl Usage {
     /// Reads the usage after the allocator has returned unused memory.
     pub(crate) fn at_rest() -> Self {
         #[cfg(all(target_os = "linux", target_env = "gnu"))]
-        // SAFETY: the call returns unused memory to the system, and takes the allocator's own locks.
+        // SAFETY: the call only returns unused memory to the system, under the allocator's own locks.
         unsafe {
             libc::malloc_trim(0);
         }
         Self::now()
     }
 
-    /// Returns whether the memory has grown by more than fragmentation explains: an eighth and 16 MiB.
+    /// Returns whether the memory has grown by more than an eighth and 16 MiB, which is more than fragmentation
+    /// explains.
     pub(crate) fn has_grown_since(self, before: Self) -> bool {
         self.resident_kib > before.resident_kib + before.resident_kib / 8 + (16 << 10)
     }

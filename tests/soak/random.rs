@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use fastrand::Rng;
 
-/// The same sequence for the same seed.
+/// Draws numbers at random. The same seed gives the same sequence.
 pub(crate) struct Random(Rng);
 
 impl Random {

@@ -1,4 +1,4 @@
-//! The output: the seed at the start, a line now and then, a table at the end.
+//! The output: the seed at the start, a progress line from time to time, and a table at the end.
 
 use std::io::{IsTerminal, Write};
 use std::sync::Mutex;
@@ -19,7 +19,7 @@ pub(crate) struct Report {
     drivers_ended: AtomicUsize,
     rounds: AtomicUsize,
     sums: [AtomicU64; NAMES.len()],
-    /// On a terminal, lines replace each other.
+    /// Whether the output is a terminal, on which each progress line replaces the one before.
     terminal: bool,
     next_line: Mutex<Instant>,
     most_threads: AtomicUsize,
@@ -94,7 +94,7 @@ impl Report {
         self.rounds.fetch_add(1, Relaxed);
     }
 
-    /// Adds the books of a round when they are closed.
+    /// Adds the books of a round that is over.
     pub(crate) fn add(&self, books: &Books) {
         self.sums.iter().zip(values(books)).for_each(|(sum, value)| {
             sum.fetch_add(value, Relaxed);
@@ -121,7 +121,7 @@ impl Report {
         drop(write!(std::io::stderr(), "{before}{line}{after}"));
     }
 
-    /// Ends the process because a thread hangs, so no thread can be waited for.
+    /// Ends the process without waiting for its threads, because one of them hangs.
     pub(crate) fn give_up(&self, why: &str) -> ! {
         eprintln!("\nsoak: FAILED: {why}\nto repeat: --seed {}", self.seed);
         std::process::exit(1)
@@ -148,7 +148,7 @@ impl Report {
         }
     }
 
-    /// Sums up a successful run in one line.
+    /// Returns a line that sums up a successful run.
     fn line(&self, warm: Usage, now: Usage) -> String {
         let [accepted, run, cancelled, returned, uncounted, ..] =
             self.sums.each_ref().map(|sum| sum.load(Relaxed));

@@ -1,4 +1,4 @@
-//! A round: a world is made, drivers use it, the accounts are balanced, and everything ends.
+//! A round: makes a world, lets drivers use it, balances the accounts, and ends all objects.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -11,13 +11,13 @@ use crate::random::Random;
 use crate::report::Report;
 use crate::world::World;
 
-/// An operation that takes longer than this hangs.
+/// An operation that takes longer than this counts as hanging.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Drivers pause while more items than this are outstanding, because all must be done before the round ends.
+/// Drivers pause while more items than this are outstanding, because the round ends only after all of them have ended.
 const BACKLOG: i64 = 3000;
 
-/// Runs a round of this length. An error says what went wrong.
+/// Runs a round in which drivers work for this time. The error describes a failure.
 pub(crate) fn play(
     random: &mut Random,
     drivers: usize,
@@ -36,7 +36,7 @@ pub(crate) fn play(
         let threads: Vec<_> = (0..drivers).map(drive_one).collect();
         oversee(&world, time, &stop, report);
         {
-            // All threads are joined, also after one that failed.
+            // All threads are joined, even if one of them has failed.
             let failed = threads.into_iter().filter_map(|thread| thread.join().err()).count();
             failed == 0
         }
@@ -58,7 +58,7 @@ fn drive(mut driver: Driver, stop: &AtomicBool, report: &Report) {
     }
 }
 
-/// Counts a driver as ended, also if it panics.
+/// Counts a driver as ended when it is dropped, even if the driver panics.
 struct Ended<'a>(&'a Report);
 
 impl Drop for Ended<'_> {
@@ -76,17 +76,17 @@ fn oversee(world: &World, time: Duration, stop: &AtomicBool, report: &Report) {
         report.progress(world.books.as_ref());
     }
     stop.store(true, SeqCst);
-    // Every operation of a driver ends, at the latest when the accepted items have run.
+    // Every operation of a driver ends at the latest when all accepted items have run.
     let ended = holds_within(PATIENCE, || report.drivers_ended() - ended_before >= report.drivers());
     if !ended {
         report.give_up(&format!("a driver hangs\n{}", world.describe()));
     }
 }
 
-/// Balances the accounts, and drops everything.
+/// Waits until the accounts balance, drops all objects, and checks that all threads end.
 fn end(world: Arc<World>, threads_before: usize, report: &Report) -> Result<(), String> {
     world.close();
-    // Balanced books are not enough: a report may have left items uncounted.
+    // Balanced books do not show that all items have ended, because a report may have left items uncounted.
     holds_within(PATIENCE, || world.books.balance() && !world.has_restless_item());
     let verdict = world.books.verdict().map_err(|complaint| format!("{complaint}\n{}", world.describe()));
     report.add(&world.books);
@@ -104,6 +104,6 @@ fn end(world: Arc<World>, threads_before: usize, report: &Report) -> Result<(), 
     if works > 0 {
         return Err(format!("{works} reusable items are left without any handle"));
     }
-    // The effects of the last destructors are in the books, too.
+    // The books are checked again, because the last destructors may have changed them.
     books.verdict()
 }

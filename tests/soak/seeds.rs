@@ -1,6 +1,6 @@
-//! The same operations on machines of the test kit: small programs, each of which follows from its seed. If a program
-//! fails, its seed repeats it exactly. A bug that is found becomes a test of its own, because a new operation changes
-//! the programs of all seeds.
+//! The same operations on machines of the test kit, in small programs. A program's seed determines it completely, and
+//! repeats a failure exactly. Each bug that is found gets a test of its own, because a new operation changes the
+//! programs of all seeds.
 
 use std::io::{IsTerminal, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
@@ -18,20 +18,21 @@ use crate::process::Usage;
 use crate::random::Random;
 use crate::world::World;
 
-/// One seed of so many is run twice, and the order of events must be the same.
+/// Of each `AGAIN` seeds, one is run twice, and the order of events must be the same.
 const AGAIN: u64 = 50;
 
-/// The faults of most seeds. The books count their effects exactly.
+/// The faults that most seeds may draw. The books count their effects exactly.
 const COUNTED: &[FaultKind] = &[FaultKind::Threads, FaultKind::Refusals, FaultKind::Timers, FaultKind::Cpus];
 
-/// One seed of so many may also draw faults that the books cannot count: a planned panic, and a shutdown.
+/// Of each `UNCOUNTED` seeds, one may also draw faults whose effects the books cannot count: planned panics and
+/// shutdowns.
 const UNCOUNTED: u64 = 4;
 
-/// The longest time from the end of the drivers until all items are over. Threads may be refused for two minutes.
+/// The longest time from the end of the drivers to the end of all items. Threads may be refused for two minutes.
 const PATIENCE: Duration = Duration::from_secs(900);
 
 /// Runs the programs of `seeds` seeds from `first` on, for at most this time. Prints the first failure. Succeeds only
-/// if all of them have run.
+/// if all programs have run.
 pub(crate) fn search(first: u64, seeds: u64, time: Duration) -> ExitCode {
     clock::be_virtual();
     hush();
@@ -54,7 +55,7 @@ pub(crate) fn search(first: u64, seeds: u64, time: Duration) -> ExitCode {
         };
         if catch_unwind(AssertUnwindSafe(run_again)).is_err() {
             println!("soak: FAILED: the program of seed {seed}; to repeat: --seeds 1 --first {seed}");
-            // The threads of a failed run stay, so the process ends without them.
+            // The threads of a failed run stay, so the process ends without waiting for them.
             std::process::exit(1);
         }
         progress.tell(done + 1, &counts);
@@ -68,7 +69,7 @@ pub(crate) fn search(first: u64, seeds: u64, time: Duration) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Runs the program of this seed on a machine of its own. Returns the last events.
+/// Runs the program of this seed on a new machine. Returns the last events of the run.
 fn run(seed: u64, counts: &Arc<Counts>) -> Vec<String> {
     let mut random = Random::new(seed);
     let cpus = *random.pick(&[1, 2, 2, 4]);
@@ -83,13 +84,15 @@ fn run(seed: u64, counts: &Arc<Counts>) -> Vec<String> {
     })
 }
 
-/// The program: some drivers, each of which performs some operations. Panics if the accounts are wrong. `is_uncounted`
-/// says that an item may panic before its closure begins, and that the test kit may shut the executors down.
+/// Runs the program of a seed: some drivers, each of which performs some operations. Panics if the accounts are wrong.
+/// `is_uncounted` says that an item may panic before its closure begins, and that the test kit may shut the executors
+/// down.
 fn program(random: &mut Random, is_uncounted: bool, counts: &Arc<Counts>) {
     let kind = random.below(6);
     let world = World::new(random, kind, is_uncounted);
     if is_uncounted {
-        // A shutdown gives back any number of items. Each closure is still dropped, and each join is answered.
+        // A shutdown may give back any number of items, so their count is not checked. But each closure must be
+        // dropped, and each join must return.
         world.books.unsure.fetch_add(u64::from(u32::MAX), SeqCst);
     }
     let operations = 1 + random.below(40);
@@ -115,11 +118,11 @@ fn program(random: &mut Random, is_uncounted: bool, counts: &Arc<Counts>) {
     drop(world);
     let is_free = || books.works.load(SeqCst) == 0;
     assert!(clock::holds_within(PATIENCE, is_free), "reusable items are left without any handle");
-    // The effects of the last destructors are in the books, too.
+    // The books are checked again, because the last destructors may have changed them.
     books.verdict().unwrap_or_else(|complaint| panic!("{complaint}"));
 }
 
-/// Makes a thread. If threads are refused, tries again, once a second.
+/// Calls `make`, which makes a thread. If the thread is refused, tries again once a second.
 fn insist<T>(make: impl Fn() -> T) -> T {
     loop {
         match catch_unwind(AssertUnwindSafe(&make)) {
@@ -129,7 +132,7 @@ fn insist<T>(make: impl Fn() -> T) -> T {
     }
 }
 
-/// Keeps the panics that the faults cause from being printed.
+/// Installs a panic hook that does not print the panics which the faults cause.
 fn hush() {
     let usual = take_hook();
     set_hook(Box::new(move |info| {
@@ -148,7 +151,7 @@ struct Progress {
     begun: Instant,
     next: Instant,
     seeds: u64,
-    /// On a terminal, lines replace each other.
+    /// Whether the output is a terminal, on which each line replaces the one before.
     terminal: bool,
 }
 

@@ -1,5 +1,5 @@
-//! The executors, queues and items of a round. Each one is replaced now and then, so that all of them also end while
-//! they are used.
+//! The executors, queues and items of a round. Drivers replace them from time to time, so they also end while other
+//! threads use them.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
@@ -22,7 +22,7 @@ const QUEUES: usize = 12;
 const ITEMS: usize = 12;
 /// The name of the queues that have only periodic items.
 pub(crate) const BEATS: &str = "beats";
-/// Longer than any thread is delayed on a busy machine.
+/// The patience of the progress check, which is longer than any thread is delayed on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 pub(crate) const SCOPES: [AffinityScope; 4] =
@@ -34,7 +34,7 @@ const SHAPES: [&str; 5] =
 /// The modes of detection.
 const DETECTION: [Detection; 4] = [Detection::Off, Detection::Sampling, Detection::Switches, Detection::Auto];
 
-/// The system queues that every executor has, with the bh ones at the end.
+/// The system queues of every executor, with the bh queues at the end.
 const SYSTEM: [fn(&Executor) -> &WorkQueue; 9] = [
     Executor::events,
     Executor::events_highpri,
@@ -48,23 +48,23 @@ const SYSTEM: [fn(&Executor) -> &WorkQueue; 9] = [
 ];
 const SYSTEM_BH: usize = 7;
 
-/// All objects of a round. See the module.
+/// All objects of a round.
 pub(crate) struct World {
     pub(crate) books: Arc<Books>,
     executors: Vec<Mutex<Option<Executor>>>,
     queues: Vec<Mutex<Option<Queue>>>,
     items: Vec<Mutex<Option<Item>>>,
-    /// A queue only for periodic items: the items that its end gives back are in no book.
+    /// A queue only for periodic items. The books do not count the items that its end gives back.
     beats: Mutex<Option<WorkQueue>>,
     /// The prefix of thread names, which distinguishes the threads of a round from others.
     prefix: String,
-    /// Set when items must spawn and queue nothing any more.
+    /// Set at the end of the round. Then items must neither spawn nor queue further items.
     closing: AtomicBool,
     /// Whether drivers destroy queues and shut executors down while other threads use them.
     pub(crate) has_ends: bool,
     /// Whether the test kit may shut all executors down.
     may_be_shut_down: bool,
-    /// One thread in this many cannot be made; 0 means that all can.
+    /// Of so many threads, one cannot be made. Zero means that all can be made.
     creation_fails: Arc<AtomicUsize>,
 }
 
@@ -72,7 +72,7 @@ pub(crate) struct World {
 #[derive(Clone)]
 pub(crate) struct Queue {
     pub(crate) queue: WorkQueue,
-    /// If the queue runs one item at a time, the cell that each of its runs enters.
+    /// The cell that each run of the queue enters, if the queue runs one item at a time.
     pub(crate) alone: Option<Arc<Cell>>,
     /// The expected result of changing the queue's limit.
     pub(crate) limit: Result<(), SetMaxActiveError>,
@@ -96,7 +96,7 @@ impl World {
             closing: AtomicBool::new(false),
             has_ends: random.once_in(2),
             may_be_shut_down,
-            // A failure delays all creations for a second, so such a round mostly waits.
+            // Only one round of six has failures, because a failure delays all creations for a second.
             creation_fails: Arc::new(AtomicUsize::new(if round % 6 == 2 { 12 } else { 0 })),
         });
         (0..EXECUTORS).for_each(|at| world.new_executor(at, random));
@@ -110,7 +110,7 @@ impl World {
         random.pick(&self.executors).lock().unwrap().clone()
     }
 
-    /// Takes an executor out, and puts a new one in its place.
+    /// Returns an executor, and puts a new one in its place.
     pub(crate) fn take_executor(&self, random: &mut Random) -> Option<Executor> {
         let at = random.below(EXECUTORS);
         let executor = self.executors[at].lock().unwrap().clone();
@@ -149,17 +149,18 @@ impl World {
         self.has_ends || self.may_be_shut_down
     }
 
-    /// Returns whether any queue may refuse an item, because it ends or because the test kit lets it refuse some.
+    /// Returns whether any queue may refuse an item. A queue may do so when it ends, or because of a fault of the test
+    /// kit.
     pub(crate) fn may_refuse_any(&self) -> bool {
         self.has_ends || clock::is_virtual()
     }
 
-    /// Returns whether threads may be refused.
+    /// Returns whether the creation of a thread may fail.
     fn lacks_threads(&self) -> bool {
         self.creation_fails.load(SeqCst) > 0 || clock::is_virtual()
     }
 
-    /// From now on, items spawn no others, and threads can be made.
+    /// From now on, items spawn no further items, and all threads can be made.
     pub(crate) fn close(&self) {
         self.closing.store(true, SeqCst);
         self.creation_fails.store(0, SeqCst);
@@ -176,7 +177,7 @@ impl World {
         drop((beats, items, queues, executors));
     }
 
-    /// Returns whether one of the items is not at rest.
+    /// Returns whether a reusable item is pending, running or disabled.
     pub(crate) fn has_restless_item(&self) -> bool {
         let items = self.items.iter().filter_map(|item| item.lock().unwrap().clone());
         items.map(|item| item.work).any(|work| work.is_pending() || work.is_running() || work.is_disabled())
@@ -229,7 +230,8 @@ impl World {
             .hog_threshold(random.pick(&[None, Some(2), Some(10)]).map(Duration::from_millis))
             .before_spawn(before_spawn);
         builder = match clock::is_virtual() {
-            // The test kit finds hangs by itself, and fails if a panic is told to no thread.
+            // The test kit finds hangs by itself. Without the handler, it would fail because no thread learns of an
+            // item's panic.
             true => builder.panic_handler(|_| ()),
             false => builder.progress_check(PATIENCE),
         };
@@ -245,7 +247,7 @@ impl World {
         }
         let executor = match builder.build() {
             Ok(executor) => executor,
-            // The hook lets managers be made, but the test kit may refuse them.
+            // The executor's hook permits all managers, but the test kit may refuse them.
             Err(BuildExecutorError::Thread(_)) if clock::is_virtual() => return,
             Err(error) => panic!("an executor cannot be made: {error}"),
         };
@@ -262,7 +264,7 @@ impl World {
         let queue = match builder.name_threads(random.once_in(4)).build_on(&executor) {
             Ok(queue) => queue,
             Err(BuildQueueError::Rescuer { .. }) if self.lacks_threads() => return,
-            // Another driver shuts the executor down at this moment.
+            // Another driver may shut the executor down at this moment.
             Err(BuildQueueError::ShutDown) if self.may_end() => return,
             Err(error) => panic!("a queue cannot be made: {error}"),
         };
@@ -278,7 +280,7 @@ impl World {
     }
 }
 
-/// A queue of any kind, and the expected result of changing its limit.
+/// Draws a builder for a queue of any kind. Also returns the expected result of changing the queue's limit.
 fn any_kind(random: &mut Random) -> (WorkQueueBuilder, Result<(), SetMaxActiveError>) {
     let (builder, limit) = any_unfrozen(random);
     // A bh queue passes its items to their thread at once, so it cannot be frozen.

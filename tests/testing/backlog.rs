@@ -13,7 +13,7 @@ fn hold(queue: &WorkQueue) -> (JoinHandle<()>, Sender<()>) {
     (item, open)
 }
 
-/// A way in which an issuer waits for room.
+/// A call with which an issuer waits for room.
 type Way = fn(&WorkQueue) -> Result<(), QueueError>;
 
 /// spec: B4.3
@@ -26,7 +26,7 @@ fn an_item_of_another_queue_makes_room_for_an_issuer_that_waits() {
         let ((busy_item, busy_door), (item, door)) = (hold(&busy), hold(&waits));
         let is_full = || busy.spawn_detached(|| ()).is_err_and(|refused| refused.error == QueueError::Full);
         assert_eq!((0..100).find(|_| is_full()), Some(16));
-        // The room of this queue becomes full, and then one more issuer waits in each way.
+        // Permits take all room of this queue. Then one more issuer waits in each way.
         let mut permits = vec![];
         while let Ok(permit) = waits.try_reserve() {
             permits.push(permit);
@@ -43,7 +43,7 @@ fn an_item_of_another_queue_makes_room_for_an_issuer_that_waits() {
         });
         run_until_idle();
         assert!(issuers.iter().all(|issuer| !issuer.is_finished()));
-        // None of this queue's own items begins.
+        // The room comes from the other queue, because none of this queue's own items begins.
         drop(busy_door);
         busy_item.join().unwrap();
         issuers.into_iter().for_each(|issuer| assert_eq!(issuer.join().unwrap(), Ok(())));
@@ -53,8 +53,8 @@ fn an_item_of_another_queue_makes_room_for_an_issuer_that_waits() {
     });
 }
 
-/// An issuer waits behind another one of its queue, although it needs less room. An issuer of another queue overtakes
-/// both.
+/// An issuer waits behind another issuer of the same queue, although it needs fewer bytes. An issuer of another queue
+/// overtakes both.
 ///
 /// spec: B4.5
 #[test]
@@ -89,7 +89,7 @@ fn issuers_wait_for_bytes_in_line() {
     });
 }
 
-/// Each of two issuers has what the other needs: a permit for the only place, and bytes.
+/// Of two issuers, one has a permit for the only place, and the other could take the bytes. Both submissions succeed.
 ///
 /// spec: B4.4, B1.2
 #[test]
@@ -108,7 +108,7 @@ fn places_and_bytes_are_taken_in_the_same_order() {
     });
 }
 
-/// The issuer waits in line while a drain begins. The drain permits delayed items.
+/// An issuer of a delayed item waits for bytes while a drain begins. The drain permits the item.
 ///
 /// spec: B4.4, F4.2
 #[test]

@@ -12,7 +12,7 @@ use cmwq::{Cancelled, JoinError, WorkQueue, clock, testing};
 
 use super::support::add;
 
-/// spec: T1.3 (the waits of the crate hand over): waits that a cancel ends.
+/// spec: T1.3 (the waits of the crate hand over): a cancel ends the waits of the crate in virtual time.
 #[test]
 fn cancelled_waits_end() {
     let interrupted = Arc::new(AtomicU32::new(0));
@@ -44,7 +44,7 @@ fn cancelled_waits_end() {
     assert!(interrupted.load(SeqCst) > 0, "some items had begun to wait");
 }
 
-/// spec: T1.3: a message ends a wait that a cancel could also end, and room for one does, too.
+/// spec: T1.3: a message ends a cancellable wait of a receiver, and room for a message ends that of a sender.
 #[test]
 fn messages_pass_between_cancellable_waits() {
     testing::explore(50, || {
@@ -58,7 +58,7 @@ fn messages_pass_between_cancellable_waits() {
     });
 }
 
-/// spec: T1.1 (time is virtual): a deadline passes, and ends the wait of an item that runs.
+/// spec: T1.1 (time is virtual): deadlines pass in virtual time, and end the wait of a running item.
 #[test]
 fn deadlines_pass() {
     testing::run(|| {

@@ -1,4 +1,5 @@
-//! The failures that a run finds and reports: endless waits, items without an end, foreign waits and threads, panics.
+//! The failures that a run finds and reports: endless waits, items that do not end, waits and threads that do not
+//! belong to the run, and panics.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -137,7 +138,7 @@ fn waits_for_threads_tasks_and_tokens_are_told() {
 }
 
 /// spec: T2.4 (an item that waits for a time again and again): the item sleeps for short times, or for so long that the
-/// clock comes to the end of time.
+/// virtual clock reaches the end of time.
 #[test]
 fn an_item_that_sleeps_again_and_again_is_told() {
     for sleep in [ms(1), Duration::MAX] {
@@ -188,7 +189,7 @@ fn an_item_that_spins_on_operations_is_told() {
         &told,
         &["steps were taken, and no time passes", "of queue \"spins\"", "does not come to an end"],
     );
-    // An item that queues itself again and again never lets the clock move.
+    // While an item queues itself again and again, the virtual clock never moves.
     let told = message(|| {
         testing::run(|| {
             let queue = WorkQueue::new("circles");
@@ -231,7 +232,7 @@ fn a_real_sleep_is_told() {
     });
     assert!(begin.elapsed() < secs(60));
     assert_says(&told, &["of queue \"sleeps\", waits outside of the test kit: it sleeps"]);
-    // A system that hides in which function a thread sleeps does not tell short sleeps from computing.
+    // If the system does not show in which function a thread sleeps, the test kit takes short sleeps for computing.
     let said =
         if told.contains("in real time") { "it sleeps in real time" } else { "does not come to an end" };
     let told = message(|| {
@@ -289,8 +290,8 @@ fn a_foreign_thread_is_told() {
     assert_says(&told, &["stranger, which is not a thread of this test, uses a queue of this test"]);
 }
 
-/// spec: T1.5 (a thread of which the run does not know): the run waits for a message of the thread. The same thread is
-/// part of the run if the crate makes it.
+/// spec: T1.5 (a thread of which the run does not know): the run waits for a message of a thread that the standard
+/// library has made. A thread that the crate has made is part of the run.
 #[test]
 fn a_wait_for_a_foreign_thread_is_told() {
     let told = message(|| {
@@ -298,7 +299,7 @@ fn a_wait_for_a_foreign_thread_is_told() {
             let (send, receive) = unbounded();
             let (go_on, waits) = std::sync::mpsc::channel::<()>();
             let foreign = std::thread::spawn(move || {
-                // The sender lives until the run has failed, or longer.
+                // The sender lives at least until the run has failed.
                 _ = waits.recv();
                 _ = send.into_inner().send(1);
             });
@@ -321,7 +322,7 @@ fn a_wait_for_a_foreign_thread_is_told() {
     assert_eq!((received, name.as_deref()), (1, Some("reader")));
 }
 
-/// spec: T1.5, T2.3: waits that a cancel could end are told as others are.
+/// spec: T1.5, T2.3: cancellable waits are reported as other waits are.
 #[test]
 fn cancellable_waits_are_told() {
     let told = message(|| {
@@ -374,7 +375,7 @@ fn panics_pass_through() {
     assert_eq!(told, "a run inside of a run");
 }
 
-/// spec: T1.7: each of these calls tells its caller of the panic.
+/// spec: T1.7: a panic of an item does not fail the run if a call tells its caller of the panic.
 #[test]
 fn panics_that_are_told_do_not_fail_a_run() {
     testing::explore(20, || {

@@ -41,7 +41,7 @@ fn threads_are_refused_from_a_number_on_for_a_time() {
     }
 }
 
-/// spec: T3.2: a long time without threads is not mistaken for a wait without an end.
+/// spec: T3.2: a long time without threads is not mistaken for an endless wait.
 #[test]
 fn work_waits_long_for_a_thread() {
     for faults in
@@ -71,7 +71,7 @@ fn any_thread_can_be_refused() {
     });
 }
 
-/// spec: T3.2: a wait that can never end is told, even though the manager tries again for ever.
+/// spec: T3.2: a wait that can never end is reported, although the manager tries again and again to make a thread.
 #[test]
 fn work_without_any_worker_is_told() {
     for nth in [1, 2] {
@@ -162,7 +162,7 @@ fn timers_are_late_within_the_bound() {
         latest = latest.max(late);
     }
     assert!(latest > ms(200), "{latest:?}");
-    // A late run of a periodic item does not delay its later runs.
+    // If one run of a periodic item is late, the following runs are not delayed.
     with(Faults::new().late_timers(ms(300))).run(|| {
         let ticks = WorkQueue::new("ticks").item(|| ()).spawn_every(secs(1)).unwrap();
         advance(secs(60) + ms(300));
@@ -170,7 +170,7 @@ fn timers_are_late_within_the_bound() {
     });
 }
 
-/// spec: T3.4: a CPU goes while it is used and bound, and comes back.
+/// spec: T3.4: a CPU goes while items use it and are bound to it, and comes back.
 #[test]
 fn cpus_go_and_come_back() {
     for seed in 0..20 {
@@ -181,8 +181,8 @@ fn cpus_go_and_come_back() {
             let bound: Vec<_> = (0..4)
                 .map(|number| bound.item(|| testing::compute(secs(1))).on_cpu(number % 2).spawn().unwrap())
                 .collect();
-            // With the bound items, this is twelve seconds of work: eight until second 6, two until second 8, and then
-            // two on two CPUs.
+            // With the bound items, there are twelve seconds of work. Eight of them are done until second 6, and two
+            // until second 8. Then two CPUs do the last two.
             queue.for_each(0..8, |_| testing::compute(secs(1))).unwrap();
             bound.into_iter().for_each(|item| item.join().unwrap());
             let took = clock::now() - begin;
@@ -193,7 +193,7 @@ fn cpus_go_and_come_back() {
     }
 }
 
-/// spec: T3.4: an executor that is made meanwhile does without the CPU.
+/// spec: T3.4: an executor that is made while a CPU is away does not use this CPU.
 #[test]
 fn an_executor_is_made_while_a_cpu_is_away() {
     with(Faults::new().no_cpu(0, secs(0)..secs(2))).cpus(3).run(|| {
@@ -226,7 +226,8 @@ fn chosen_items_panic() {
     });
 }
 
-/// spec: T3.5: what the item holds is dropped, a reusable item runs again, and no thread need be told.
+/// spec: T3.5: the panicking item's values are dropped, a reusable item can run again, and the test need not have a
+/// panic handler.
 #[test]
 fn a_planned_panic_is_that_of_the_item() {
     let told = Arc::new(AtomicU32::new(0));
@@ -249,7 +250,8 @@ fn a_planned_panic_is_that_of_the_item() {
         }
     });
     assert_eq!(told.load(Relaxed), 3);
-    // Without a handler, no thread learns of the panic, but the test has planned it.
+    // Without a handler, no thread learns of the panic. But the run does not fail, because the test has planned the
+    // panic.
     with(Faults::new().panic_at("", 1)).run(|| {
         let queue = WorkQueue::new("panics");
         queue.spawn_detached(|| ()).unwrap();
@@ -258,7 +260,8 @@ fn a_planned_panic_is_that_of_the_item() {
     });
 }
 
-/// A mail service, which the plan of faults shuts down. Returns whether that happened before the last mail was sent.
+/// Runs a mail service, which the plan of faults shuts down. Returns whether the shutdown came before the last mail was
+/// sent.
 fn service() -> bool {
     let executor = Executor::builder().build_global().unwrap();
     let Ok(queue) = WorkQueue::ordered("mails").build_on(&executor) else { return true };
@@ -299,11 +302,11 @@ fn executors_are_shut_down_at_any_step() {
         service();
         assert_eq!(faults_so_far(), ["shuts the executors down"]);
     });
-    // A run that takes fewer steps ends without a shutdown.
+    // A run that ends before the planned step ends without a shutdown.
     assert!(!with(Faults::new().shutdown_at(10_000, Duration::ZERO)).run(service));
 }
 
-/// spec: T3.7: the faults of the system delay items, but queues keep their promises.
+/// spec: T3.7: faults of the system delay items, but queues keep their promises.
 #[test]
 fn faults_of_the_system_are_survived() {
     let faults = Faults::random(FaultKind::OF_THE_SYSTEM);
@@ -349,7 +352,7 @@ fn drawn_faults_follow_from_the_seed() {
     (0..60).zip(&all).for_each(|(seed, events)| assert!(run(seed) == *events, "seed {seed}"));
 }
 
-/// spec: T3.7: the message of a failure tells the faults.
+/// spec: T3.7: the message of a failure names the faults.
 #[test]
 fn a_failure_tells_the_faults() {
     const CHILD: &str = "CMWQ_TEST_IS_CHILD";
@@ -421,7 +424,7 @@ fn nothing_else_fails() {
         "CPU 1 is away from 1s to 100s, run 1 of any item or queue panics, step 1000 shuts the executors down, with a timeout of 1s"
     );
     let other = Executor::builder().build().unwrap();
-    // The thread goes on after the test's closure has returned.
+    // This thread continues after the test's closure has returned, and then no faults happen.
     let made = Arc::new(AtomicU32::new(0));
     let makes = Arc::clone(&made);
     with(faults.no_threads_during(ms(1)..secs(100))).run(move || {

@@ -5,7 +5,7 @@ use cmwq::{Detection, Executor, Work, WorkQueue};
 
 use super::support::{ms, secs};
 
-/// Runs the test with a queue on the only CPU, which an item keeps for as long as it computes.
+/// Runs the test with a queue on a single CPU. An item keeps this CPU as long as it computes.
 fn on_one_cpu(max_active: usize, test: impl FnOnce(&WorkQueue) + Send + 'static) {
     Setup::new().cpus(1).run(move || {
         let executor = Executor::builder().detection(Detection::Off).hog_threshold(None).build().unwrap();
@@ -30,7 +30,7 @@ fn waiting_lasts_from_the_submission_to_the_start() {
     }
 }
 
-/// spec: O1.8: cancelled submissions, and submissions made while histograms were off, add no time.
+/// spec: O1.8: a submission that was cancelled, or was made while histograms were off, adds no time.
 #[test]
 fn an_item_is_timed_for_its_own_submission() {
     on_one_cpu(256, |queue| {

@@ -1,5 +1,5 @@
-//! Small programs with mistakes that users make. Each program has a mended twin. `explore` finds the mistakes, and
-//! none in a twin. `make lab-mistakes` prints the table.
+//! Small programs with mistakes that users make. Each program has a twin in which the mistake is mended. `explore`
+//! finds the mistakes, and finds none in the twins. `make lab-mistakes` prints the table.
 
 mod peers;
 mod users;
@@ -20,12 +20,12 @@ use super::support::add;
 const RUNS: u64 = 1000;
 /// The number of seeds with which a mended program runs.
 const RUNS_OF_TWINS: u64 = if cfg!(debug_assertions) { 250 } else { 1000 };
-/// The largest share of the mistakes that the search may miss: one in so many.
+/// The search may miss at most one mistake of this many.
 const MISSED_IN: usize = 20;
 
 struct Program {
     name: &'static str,
-    /// The closed issue, or the pull request, of which this program shows the mistake.
+    /// The closed issue or the pull request whose mistake this program shows. Empty if there is none.
     after: &'static str,
     run: fn(bool),
 }
@@ -71,7 +71,7 @@ const PROGRAMS: &[Program] = programs![
 
 /// The results of a program.
 struct Searched {
-    /// The number of seeds until the mistake was found, if it was.
+    /// The number of seeds that the search needed to find the mistake, if it was found.
     needed: Option<u64>,
     /// Whether a run of the mended twin has failed.
     is_false_alarm: bool,
@@ -93,7 +93,7 @@ impl Program {
     }
 }
 
-/// spec: T2.2, T2.5: of the seeded mistakes, at most one in twenty is missed. No mended twin fails.
+/// spec: T2.2, T2.5: the search misses at most one mistake of twenty. No mended twin fails.
 #[test]
 fn mistakes_are_found_and_twins_are_not_flagged() {
     assert!(
@@ -131,7 +131,7 @@ fn mistakes_are_found_and_twins_are_not_flagged() {
     });
 }
 
-/// A shared number.
+/// Returns two handles to a shared number.
 fn number() -> (Arc<AtomicU32>, Arc<AtomicU32>) {
     let number = Arc::new(AtomicU32::new(0));
     (Arc::clone(&number), number)

@@ -16,7 +16,7 @@ use super::support::{message, ms, secs};
 /// The number of times that the tests repeat a seed, unless `CMWQ_TEST_AGAIN` says otherwise.
 const AGAIN: u64 = if cfg!(debug_assertions) { 250 } else { 2500 };
 
-/// A program with items of all kinds. Returns its events.
+/// Runs a program with items of all kinds. Returns the events of the run.
 fn program() -> Vec<String> {
     let (managed, ordered) = (WorkQueue::new("managed"), WorkQueue::ordered("ordered").build().unwrap());
     let sum = Arc::new(Mutex::new(0));
@@ -53,7 +53,7 @@ fn assert_same(events: &[String], again: &[String]) {
     assert!(events == again, "from event {at} on: {:?}, {:?}", events.get(at), again.get(at));
 }
 
-/// spec: T2.1: the same seed 10 000 times, if `make lab-orders` runs this test.
+/// spec: T2.1: the same seed gives the same order each time. `make lab-orders` repeats the runs 10 000 times.
 #[test]
 fn a_seed_gives_the_same_order_of_events_again() {
     let again = env::var("CMWQ_TEST_AGAIN").map_or(AGAIN, |again| again.parse().unwrap());
@@ -65,7 +65,7 @@ fn a_seed_gives_the_same_order_of_events_again() {
     }
 }
 
-/// spec: T2.1: not even runs that go on beside it, and work of ordinary executors, change the order.
+/// spec: T2.1: other runs at the same time and the items of ordinary executors do not change the order.
 #[test]
 fn a_seed_does_not_depend_on_the_rest_of_the_process() {
     let expected: Vec<_> = (0..8).map(|number| seed(number).run(program)).collect();
@@ -86,7 +86,8 @@ fn a_seed_does_not_depend_on_the_rest_of_the_process() {
     others.into_iter().for_each(|other| other.join().unwrap());
 }
 
-/// spec: T2.1: the order is the same in another process, and in another build: `make lab-orders` runs this test in two.
+/// spec: T2.1: the order is the same in another process, and in another build. `make lab-orders` runs this test in two
+/// builds.
 #[test]
 fn a_seed_gives_the_same_order_in_another_process_and_build() {
     const TOLD: &str = "CMWQ_TEST_DIGESTS";
@@ -116,7 +117,7 @@ fn seeds_differ() {
     assert_eq!(without.len(), 1);
 }
 
-/// Two items that each add to a number, with a point between the load and the store.
+/// Runs two items, each of which adds to a number. A switch of threads is possible between its load and its store.
 fn lost_update() {
     let sum = Arc::new(AtomicU32::new(0));
     let queue = WorkQueue::unbound("adds").build().unwrap();
@@ -146,7 +147,7 @@ fn a_wrong_order_is_found_and_repeated() {
     }
     let explored = message(|| Setup::new().explore(1000, lost_update));
     assert!(explored.contains("an addition is lost"));
-    // A setup with a seed begins with that seed.
+    // If a setup has a seed, the exploration begins with this seed.
     let seen = Arc::new(std::sync::Mutex::new(Vec::new()));
     let sees = Arc::clone(&seen);
     Setup::new().seed(7).explore(2, move || sees.lock().unwrap().push(program()));
@@ -179,13 +180,13 @@ fn a_failure_tells_its_seed_and_its_events() {
         story.lines().filter(|line| line.contains("of queue")).map(str::to_owned).collect::<Vec<_>>()
     };
     assert_eq!(events(&again), events(&text));
-    // A variable also sets the number of runs. If its value is not a number, the test fails with a message.
+    // Another variable sets the number of runs. If its value is not a number, the test fails with a message.
     assert!(run(&[("CMWQ_TEST_RUNS", "1")]).0);
     let (passed, text) = run(&[("CMWQ_TEST_RUNS", "many")]);
     assert!(!passed && text.contains("CMWQ_TEST_RUNS is \"many\": it must be a number"), "{text}");
 }
 
-/// spec: T2.1: events have the time and the thread.
+/// spec: T2.1: each event shows its time and its thread.
 #[test]
 fn events_are_told_in_their_order() {
     let events = testing::run(|| {

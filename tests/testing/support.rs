@@ -29,7 +29,7 @@ pub(crate) fn text(payload: &(dyn Any + Send)) -> String {
     text.or_else(|| payload.downcast_ref::<&str>().copied()).expect("the payload is a text").to_owned()
 }
 
-/// Asserts that the text contains all of these parts.
+/// Asserts that the text contains all of the parts.
 #[track_caller]
 pub(crate) fn assert_says(text: &str, parts: &[&str]) {
     for part in parts {

@@ -21,7 +21,7 @@ fn an_hour_of_timers_takes_milliseconds() {
         let tick = queue.item(move || add(&ticks)).spawn_every(secs(120)).unwrap();
         let end = clock::now() + secs(3600);
         while clock::now() < end {
-            // Three changes, ten seconds apart, and one save a minute after the last change.
+            // There are three changes, ten seconds apart, and one save, a minute after the last change.
             for _change in 0..3 {
                 queue.item(&save).after(secs(60)).reschedule().unwrap();
                 advance(secs(10));
@@ -73,7 +73,7 @@ fn a_condition_is_met_or_told_to_be_out_of_reach() {
     assert!(told.contains("the condition never holds"), "{told}");
 }
 
-/// spec: T1.1: what reports say about the time follows from the virtual clock, so it is the same in each run.
+/// spec: T1.1: times in reports are those of the virtual clock, so they are the same in each run.
 #[test]
 fn reports_show_the_time_of_the_run() {
     let times = || {
@@ -138,7 +138,7 @@ fn items_share_the_virtual_cpus() {
         });
         assert_eq!(took, secs(expected), "{cpus} CPUs");
     }
-    // A blocked item gives its CPU to another one.
+    // A blocked item gives its CPU to another item.
     Setup::new().cpus(1).run(|| {
         let begin = clock::now();
         let queue = WorkQueue::new("calls");
@@ -224,7 +224,7 @@ fn a_run_ends_with_its_closure() {
     assert_eq!(Arc::strong_count(&ran), 1, "everything was dropped");
 }
 
-/// spec: T1.4: a long time with many timers passes, if the test permits it.
+/// spec: T1.4: a long time with many timers may pass, if the test permits enough steps.
 #[test]
 fn a_long_time_passes_if_it_is_permitted() {
     let ticks = |setup: Setup| {

@@ -1,4 +1,4 @@
-//! A thread that waits by a function of the crate lets the other threads of the run go on.
+//! While a thread waits in a function of the crate, the other threads of the run continue.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
@@ -126,7 +126,7 @@ fn messages_and_ends_of_channels_wake() {
     });
 }
 
-/// spec: T1.3: the end of a channel without room is noticed, as a signal to stop.
+/// spec: T1.3: a receiver notices the end of a channel without room, which programs use as a signal to stop.
 #[test]
 fn a_channel_without_room_transmits_its_end() {
     explore(20, || {
@@ -195,7 +195,7 @@ fn waits_for_items_of_all_kinds() {
     });
 }
 
-/// spec: T1.1: the run's clock is not the process's.
+/// spec: T1.1: each run has a clock of its own, although the runs share a process.
 #[test]
 fn runs_beside_each_other_have_their_own_clocks() {
     let runs: Vec<_> = (1..=4)
@@ -214,8 +214,8 @@ fn runs_beside_each_other_have_their_own_clocks() {
     }
 }
 
-/// spec: T1.3 (condition variables): a thread whose time has come at the moment of a notification does not take it from
-/// a thread that waits without an end.
+/// spec: T1.3 (condition variables): if a wait times out just when a notification comes, another thread, which waits
+/// without a timeout, gets the notification.
 #[test]
 fn a_notification_at_the_moment_of_a_timeout_is_not_lost() {
     explore(200, || {
@@ -245,7 +245,8 @@ fn a_notification_at_the_moment_of_a_timeout_is_not_lost() {
     });
 }
 
-/// spec: T1.3: a thread that polls with waits of zero lets the others go on, and is told if it never ends.
+/// spec: T1.3: while a thread polls with waits of zero, the other threads continue. If it never ends, the run reports
+/// it.
 #[test]
 fn waits_of_zero_let_others_go_on() {
     let polls = || {

@@ -1,14 +1,14 @@
-//! Circles of imports: files that import each other, directly or through others, can only be understood together. So a
-//! circle must be small.
+//! Circles of imports: files that import each other, directly or through other files. Such files can only be understood
+//! together, so a circle must be small.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Source, code_of, shipped};
 
-/// How many files a circle may have.
+/// The largest number of files in a circle.
 const MOST: usize = 10;
 
-/// The files of the library by their modules' paths, each with the modules that it imports. The root is `lib`.
+/// For each file of the library, by the path of its module, the modules that it imports. The root is `lib`.
 type Imports = BTreeMap<String, BTreeSet<String>>;
 
 /// Returns the path of a file's module: `engine::pool` for `src/engine/pool/mod.rs`.
@@ -17,10 +17,10 @@ fn module_of(path: &str) -> String {
     module.replace('/', "::")
 }
 
-/// Returns all paths of a file that begin with one of these prefixes, in imports and elsewhere. A path with braces
+/// Returns all paths in a file that begin with one of these prefixes, in imports and elsewhere. A path with braces
 /// counts as one path for each of its ends. A path that ends with a star counts as the path of the module.
 pub(super) fn paths_in(code: &str, starts: &[&str]) -> Vec<Vec<String>> {
-    // A blank stays only between two words.
+    // Blanks are removed, except between two words.
     let mut text = String::new();
     for word in code.split_whitespace() {
         let is_word = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || c == '_');
@@ -41,7 +41,8 @@ pub(super) fn paths_in(code: &str, starts: &[&str]) -> Vec<Vec<String>> {
     found
 }
 
-/// Adds the paths at the beginning of `text`, behind the names that come before them. Returns what follows.
+/// Adds the paths at the beginning of `text` to `found`, each with the names of `before` in front. Returns the rest of
+/// the text.
 fn ends_of<'a>(text: &'a str, before: &[String], found: &mut Vec<Vec<String>>) -> &'a str {
     if let Some(mut rest) = text.strip_prefix('{') {
         loop {
@@ -66,7 +67,7 @@ fn ends_of<'a>(text: &'a str, before: &[String], found: &mut Vec<Vec<String>>) -
     }
 }
 
-/// Returns the module to which a path leads that stands in the file of `module`.
+/// Returns the module to which a path in the file of `module` leads.
 fn target(path: &[String], module: &str, known: &Imports) -> String {
     let own: Vec<String> = module.split("::").filter(|name| *name != "lib").map(str::to_owned).collect();
     let ups = path.iter().take_while(|name| *name == "super").count();
@@ -75,7 +76,7 @@ fn target(path: &[String], module: &str, known: &Imports) -> String {
         "self" => [&own[..], &path[1..]].concat(),
         _ => [&own[..own.len().saturating_sub(ups)], &path[ups..]].concat(),
     };
-    // The end of the path names an item of the module, or something inside of that.
+    // The last names of the path may be those of an item in the module, or of a part of the item.
     while !whole.is_empty() && !known.contains_key(&whole.join("::")) {
         whole.pop();
     }
@@ -95,7 +96,7 @@ fn imports_of(sources: &[Source]) -> Imports {
     imports
 }
 
-/// Returns the modules that this one imports, directly or through others.
+/// Returns the modules that the given module imports, directly or through others.
 fn reached_from<'a>(module: &str, imports: &'a Imports) -> BTreeSet<&'a str> {
     let mut reached = BTreeSet::new();
     let mut next = vec![module];
@@ -106,7 +107,7 @@ fn reached_from<'a>(module: &str, imports: &'a Imports) -> BTreeSet<&'a str> {
     reached
 }
 
-/// Returns the circles: each is the set of all modules that import each other.
+/// Returns the circles. Each circle is a set of modules that all import each other, directly or through others.
 fn circles(imports: &Imports) -> BTreeSet<BTreeSet<&str>> {
     let reached: BTreeMap<&str, _> =
         imports.keys().map(|module| (module.as_str(), reached_from(module, imports))).collect();

@@ -1,4 +1,4 @@
-//! The comparison in README shows what `docs/benchmarks.md` says: the same commit, and the same values.
+//! The comparison in README agrees with `docs/benchmarks.md`: it has the same commit and the same values.
 
 use std::collections::HashMap;
 use std::fs;
@@ -6,7 +6,7 @@ use std::fs;
 use super::promises::read;
 use super::root;
 
-/// A row of README: its title, the case and the column of the page that it is from, its unit, and cmwq's row.
+/// A row of README: its title, the case and the column of the page that it comes from, its unit, and cmwq's row.
 struct Row {
     title: &'static str,
     case: &'static str,
@@ -53,7 +53,7 @@ const RIVALS: [&str; 3] = ["threadpool", "rayon", "tokio-blocking"];
 
 const HEAD: &str = "|---|---|---|---|---|\n";
 
-/// The medians of the page, by case, rival and column.
+/// Returns the medians of the page, by case, rival and column.
 fn medians(page: &str) -> HashMap<(&str, &str, &str), &str> {
     let mut medians = HashMap::new();
     for section in page.split("\n## ").skip(1) {
@@ -74,7 +74,7 @@ fn medians(page: &str) -> HashMap<(&str, &str, &str), &str> {
     medians
 }
 
-/// A cell of README, and its value if the rival has finished.
+/// Returns a cell of README. Also returns its value if the rival has finished.
 fn cell(medians: &HashMap<(&str, &str, &str), &str>, row: &Row, rival: &str) -> (String, Option<f64>) {
     let is_stuck = medians
         .iter()
@@ -93,7 +93,7 @@ fn cell(medians: &HashMap<(&str, &str, &str), &str>, row: &Row, rival: &str) -> 
     (format!("{shown} {}", row.unit).trim_end().into(), Some(value))
 }
 
-/// A line of README. Its worst cells are bold.
+/// Returns a line of README. Its worst cells are bold.
 fn line(medians: &HashMap<(&str, &str, &str), &str>, row: &Row) -> String {
     let rivals = [row.cmwq].into_iter().chain(RIVALS);
     let cells: Vec<_> = rivals.map(|rival| cell(medians, row, rival)).collect();
@@ -115,7 +115,7 @@ fn between<'a>(text: &'a str, begin: &str, end: &str) -> &'a str {
     rest.split_once(end).unwrap_or_else(|| panic!("README has {end:?} after it")).0
 }
 
-/// `CMWQ_BLESS=1` writes the table anew. The sentences beside it are for people to write.
+/// With `CMWQ_BLESS=1`, this test writes the table anew. It does not write the sentences beside the table.
 #[test]
 fn readme_shows_the_values_of_the_page_of_all_tables() {
     let (page, readme) = (read("docs/benchmarks.md"), read("README.md"));

@@ -1,4 +1,4 @@
-//! Every error that the interface has is shown by a test.
+//! A test shows each error of the public interface.
 
 use std::collections::BTreeSet;
 
@@ -22,7 +22,7 @@ fn variants(interface: &str) -> BTreeSet<String> {
     variants.collect()
 }
 
-/// Returns the text of a source that is compiled for tests only.
+/// Returns the part of a source that is compiled for tests only.
 fn for_tests(source: &Source) -> &str {
     let is_test = source.path.starts_with("tests/")
         || ["/tests/", "/runs/", "/tests.rs"].iter().any(|part| source.path.contains(part));
@@ -43,7 +43,7 @@ fn each_error_is_shown_by_a_test() {
     assert!(variants.len() > 80, "{}: {variants:?}", variants.len());
     let sources: Vec<Source> =
         ["src", "tests", "cmwqctl/src", "cmwqctl/tests"].into_iter().flat_map(sources_of).collect();
-    // The rules themselves show no error.
+    // These rules of `tests/tidy` do not count, because they show no error.
     let tests: Vec<&str> =
         sources.iter().filter(|source| !source.path.starts_with("tests/tidy/")).map(for_tests).collect();
     let missing: Vec<_> =
@@ -51,7 +51,7 @@ fn each_error_is_shown_by_a_test() {
     assert!(missing.is_empty(), "{missing:#?}");
 }
 
-/// `it::handles` checks each type of error for a message that repeats its source.
+/// A test in `it::handles` prints each type of error, and checks that its message does not repeat its source.
 #[test]
 fn each_type_of_error_is_printed_in_a_test() {
     let interface = read("tests/public-api.txt");

@@ -1,4 +1,4 @@
-//! Every public function has an example, or the page of its type or module has one that calls the function.
+//! Every public function has an example of its own, or an example on the page of its type or module calls it.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ struct Function {
     has_example: bool,
 }
 
-/// Returns the examples in the lines of a comment.
+/// Returns the examples in a comment.
 fn examples_of(comment: &str) -> String {
     comment.split("```").skip(1).step_by(2).collect::<Vec<_>>().join("\n")
 }
@@ -24,7 +24,7 @@ fn word(text: &str) -> &str {
     &text[..end]
 }
 
-/// Returns the type of a line that begins an `impl` block, unless the block implements a trait.
+/// Returns the type in a line that begins an `impl` block. Returns `None` if the block implements a trait.
 fn implemented(line: &str) -> Option<&str> {
     let rest = line.strip_prefix("impl")?;
     let mut depth = 0;

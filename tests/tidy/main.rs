@@ -40,7 +40,7 @@ fn sources_of(folder: &str) -> Vec<Source> {
         let entries: Vec<PathBuf> =
             fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect();
         for path in entries {
-            // What cargo builds in a package of its own has sources, too.
+            // A package of its own has a `target` folder with sources, which is skipped.
             if path.is_dir() && path.file_name().is_some_and(|name| name != "target") {
                 folders.push(path);
             } else if path.extension().is_some_and(|extension| extension == "rs") {
@@ -120,7 +120,7 @@ fn literal_or_comment(text: &[char], at: usize) -> usize {
     }
 }
 
-/// Returns the first names after `crate::` in every path of a file, also inside of braces and through `super`.
+/// Returns the first name after `crate::` of each path in a file, also of paths in braces and of those with `super`.
 fn crate_paths(path: &str, text: &str) -> BTreeSet<String> {
     let code: String = code_of(text).split_whitespace().collect::<Vec<_>>().join(" ");
     let depth = depth_of(path);
@@ -147,7 +147,7 @@ fn depth_of(path: &str) -> usize {
     if module == "lib" { 0 } else { module.split('/').count() }
 }
 
-/// Returns the name at the beginning of a path's rest, or the names at the beginning of each part of its braces.
+/// Returns the name at the beginning of the rest of a path. If it begins with braces, returns the name of each part.
 fn first_names(rest: &str) -> Vec<String> {
     let name = |part: &str| -> String {
         part.trim().chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect()
@@ -206,7 +206,7 @@ fn may_import(layer: &str, other: &str) -> bool {
             "protocol" => ["policy", "sys"].contains(&other),
             "engine" => ["protocol", "policy", "sys"].contains(&other),
             "observe" => ["engine", "protocol", "policy", "sys"].contains(&other),
-            // The whole crate runs there, for tests only.
+            // `runs` contains tests only, and runs the whole crate.
             "runs" => true,
             _ => other != "runs",
         }
@@ -295,7 +295,7 @@ fn no_unfinished_code_stays() {
     assert!(found.is_empty(), "{found:#?}");
 }
 
-/// What two targets share is a crate, such as `tests/testkit`.
+/// Code that two targets share must be a crate, such as `tests/testkit`.
 #[test]
 fn no_target_compiles_the_modules_of_another_one() {
     let attribute = concat!("#[pa", "th = \"..");
@@ -305,7 +305,7 @@ fn no_target_compiles_the_modules_of_another_one() {
     assert!(found.is_empty(), "{found:#?}");
 }
 
-/// User code is called in few places, which contain its panics. Each entry is a name, and the files that may use it.
+/// User code is called in few places, which contain its panics. Each entry has a name, and the files that may use it.
 const DOORS: [(&str, &[&str]); 4] = [
     ("log::", &["src/engine/user_code.rs"]),
     ("tracing::", &["src/engine/trace/mod.rs", "src/engine/trace/subscriber.rs"]),

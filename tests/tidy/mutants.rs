@@ -1,5 +1,5 @@
-//! Checks the mutants: each patch in `tests/mutants` applies to the tree. The models, or the runs of the engine,
-//! that must fail with a patch name it. `make loom-mutants` shows that they fail, which takes longer.
+//! Checks the mutants: each patch in `tests/mutants` applies to the tree. Each model or run of the engine that must
+//! fail with a patch names this patch. `make loom-mutants`, which takes longer, shows that they fail.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::root;
 
-/// The head of a patch, and its diff.
+/// A patch: its name, the models that its head names, and its diff.
 struct Mutant {
     name: String,
     models: Vec<PathBuf>,
@@ -88,7 +88,7 @@ fn each_mutant_is_named_by_its_models_and_by_no_other() {
     }
 }
 
-/// The lines that each hunk expects are in its file.
+/// Each file contains the lines that the hunks of the patches expect.
 #[test]
 fn each_mutant_applies() {
     for mutant in mutants() {
@@ -106,7 +106,7 @@ fn each_mutant_applies() {
     }
 }
 
-/// Returns a line of a hunk, if the file must contain it before the patch.
+/// Returns a line of a hunk if the file must contain this line before the patch is applied.
 fn expected(line: &str) -> Option<&str> {
     match line.as_bytes().first() {
         Some(b' ' | b'-') => Some(&line[1..]),

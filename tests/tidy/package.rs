@@ -1,4 +1,4 @@
-//! The packages, as users get them. `make package` builds and runs what this file only reads.
+//! The packages, as users get them. These tests only read them, and `make package` builds and runs them.
 
 use std::collections::BTreeSet;
 use std::env;
@@ -23,8 +23,7 @@ fn files_of(package: &str) -> BTreeSet<PathBuf> {
     String::from_utf8(listed.stdout).unwrap().lines().map(PathBuf::from).collect()
 }
 
-/// Returns the targets of the links and pictures of a page, without those that are addresses or lead into the page
-/// itself.
+/// Returns the targets of the links and pictures of a page. Leaves out addresses, and links into the page itself.
 fn relative_links(page: &str) -> impl Iterator<Item = &str> {
     let links = page.split("](").skip(1).filter_map(|rest| rest.split(')').next());
     links
@@ -74,7 +73,7 @@ fn links_are_found_and_followed() {
     assert_eq!(target_of(Path::new(""), "../b.svg"), None);
 }
 
-/// What only tests compile is not published, and what a license demands is.
+/// Sources for tests are not published, and the files that a license demands are.
 #[test]
 fn packages_contain_what_users_need() {
     for (package, folder) in PACKAGES {
@@ -101,7 +100,8 @@ fn packages_contain_what_users_need() {
     }
 }
 
-/// docs.rs shows all features except hwloc, which needs a C library and adds no item, and the settings for tests.
+/// docs.rs shows all features except two. `hwloc` needs a C library and adds no public item, and `__testing` is for
+/// tests.
 #[test]
 fn the_documentation_on_docs_rs_has_all_features() {
     let manifest = read("Cargo.toml");
@@ -128,7 +128,7 @@ fn last_word(text: &str) -> Option<&str> {
     text.rsplit(|c| !is_word(c)).next().filter(|word| !word.is_empty())
 }
 
-/// Returns the names that a text mentions as code: `a` of `a(b)`, and of `B::a`.
+/// Returns the names that a text mentions as code, such as `a` of `a(b)` and of `B::a`.
 fn names_in(text: &str) -> Vec<&str> {
     let found = text.split('`').skip(1).step_by(2).flat_map(|code| {
         let calls = code.match_indices('(').filter_map(|(at, _)| last_word(&code[..at]));
@@ -157,7 +157,7 @@ fn the_list_of_changes_leads_to_names_that_exist() {
     assert!(missing.is_empty(), "{missing:?}");
 }
 
-/// A missing toolchain is a failure at night and in the CI, which installs it.
+/// At night and in the CI, a missing toolchain is a failure. The CI installs the toolchain.
 #[test]
 fn the_public_interface_is_compared_at_night_and_in_the_ci() {
     assert!(runs_at_night("public-api"));
@@ -176,7 +176,8 @@ fn packages_are_used_outside_at_night_and_in_the_ci() {
     assert!(read(".github/workflows/ci.yml").contains("- run: make package\n"));
 }
 
-/// A queue has eight ways to submit, and one that takes all options. The first page has few functions.
+/// A queue has eight functions that submit, and one that takes all options. The first page of the documentation has few
+/// functions.
 #[test]
 fn ways_to_submit_are_few() {
     let interface = read("tests/public-api.txt");
@@ -199,7 +200,7 @@ fn ways_to_submit_are_few() {
     assert!((5..=40).contains(&free.len()), "{free:?}");
 }
 
-/// A reader decides by the tables, defaults, costs and limits at the head of the crate's documentation. They link to
+/// At the head of the crate's documentation, tables, defaults, costs and limits help a reader to decide. They link to
 /// few functions.
 #[test]
 fn the_decision_needs_few_functions() {
@@ -214,7 +215,8 @@ fn the_decision_needs_few_functions() {
     assert!((20..=40).contains(&functions.len()), "{}: {functions:?}", functions.len());
 }
 
-/// A version after a pre-release need not be compatible with it, but a caret requirement admits it.
+/// A later version need not be compatible with a pre-release, but a caret requirement would admit it. So requirements
+/// name the exact version.
 #[test]
 fn pre_releases_are_pinned_exactly() {
     let manifest = read("Cargo.toml");

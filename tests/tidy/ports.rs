@@ -1,4 +1,4 @@
-//! The programs that the guide ports to cmwq.
+//! The programs that the guide ports from other libraries to cmwq.
 
 use super::promises::read;
 
@@ -40,7 +40,7 @@ impl Port {
     }
 }
 
-/// The ported programs run as examples of the documentation. `make check-benches` runs the programs as they are before.
+/// The ported programs run as examples of the documentation. `make check-benches` runs the programs before their ports.
 #[test]
 fn ports_change_few_lines() {
     for name in ["from_threadpool", "from_tokio", "from_rayon"] {

@@ -22,7 +22,7 @@ fn names_of(manifest: &str, table: &str) -> Vec<String> {
     table_of(manifest, table).filter_map(|line| Some(line.split_once(" = ")?.0.to_owned())).collect()
 }
 
-/// The departures from the kernel: words of the contract, and words of the guide.
+/// For each departure from the kernel, words of the contract, and words of the guide.
 const DEPARTURES: [[&str; 2]; 8] = [
     ["typed errors", "typed errors"],
     ["cancels armed timers", "cancels the queue's armed timers"],
@@ -62,13 +62,14 @@ fn the_minimum_rust_version_is_stated_and_built_with() {
     }
 }
 
-/// spec: X4.4 (with the minimum Rust version): at night a missing toolchain is a failure, and the CI installs it.
+/// spec: X4.4 (with the minimum Rust version): at night, a missing toolchain is a failure. The CI installs the
+/// toolchain.
 #[test]
 fn without_a_toolchain_of_the_minimum_version_the_night_fails() {
     let check = |complete: &str| {
         let mut command = Command::new("bash");
         command.arg(root().join(".ci/features")).arg("rust-version").env("COMPLETE", complete);
-        // bash takes this for a function, which stands in for a rustup without that toolchain.
+        // bash reads this variable as a function. The function stands for a `rustup` without this toolchain.
         output(command.env("BASH_FUNC_rustup%%", "() { return 1; }")).unwrap()
     };
     let (usual, complete) = (check(""), check("1"));
@@ -82,7 +83,7 @@ fn without_a_toolchain_of_the_minimum_version_the_night_fails() {
     assert!(nightly.contains(&install));
 }
 
-/// spec: X4.2: the sources name each dependency that is not optional.
+/// spec: X4.2: the sources use each dependency that is not optional.
 #[test]
 fn a_default_build_uses_each_of_its_dependencies() {
     let manifest = read("Cargo.toml");
@@ -94,7 +95,7 @@ fn a_default_build_uses_each_of_its_dependencies() {
     }
 }
 
-/// spec: X4.3: `make check` builds with each feature alone, with none, and with all of them.
+/// spec: X4.3: `make check` builds with each feature alone, without features, and with all features.
 #[test]
 fn every_feature_is_built_by_itself() {
     let makefile = read("Makefile");
@@ -114,7 +115,7 @@ fn every_feature_is_built_by_itself() {
     }
 }
 
-/// spec: X4.3: what serves only the tests of the crate needs a feature that no user enables, and is not in the
+/// spec: X4.3: functions for the crate's own tests need a feature that no user enables, and are not in the
 /// documentation.
 #[test]
 fn settings_for_tests_are_no_part_of_the_interface() {
@@ -155,8 +156,8 @@ pub(super) fn runs_at_night(target: &str) -> bool {
 
 /// spec: C6.2 (`timelines --check`), S1.9 (`undeclared --check`), W5.7, I3.11 (`timers --check`), B3.2, B3.3, B3.8
 /// (`weights --check`), O1.12 (`bench-counters`), I5.2 (`lab-service`), T1.1 (`lab-hour`), T2.1 (`lab-orders`), X1.2
-/// (`make cross`): what depends on times or on other machines, and so is no test, is run by `make nightly`. What prints
-/// figures exits with 1 if one is missed.
+/// (`make cross`): `make nightly` runs the checks that depend on times or on other machines, and so are no tests. A
+/// check that prints figures exits with 1 if it misses one.
 #[test]
 fn what_no_test_can_prove_is_checked_at_night() {
     let makefile = read("lab/Makefile");
@@ -179,7 +180,7 @@ fn what_no_test_can_prove_is_checked_at_night() {
 }
 
 /// spec: C6.2, S1.9, I1.8, I4.1, O3.5 (`make bench-check` counts instructions of a build without the feature): the gate
-/// has lines for these checks, too.
+/// also has lines for these checks.
 #[test]
 fn the_gate_checks_times_instructions_packages_and_services() {
     let gate = read("tests/gate/run");
@@ -194,7 +195,7 @@ fn the_gate_checks_times_instructions_packages_and_services() {
         ("interface", "\"$make\" public-api COMPLETE=1"),
         ("package", "\"$make\" package"),
         ("kit", "lab-hour lab-mistakes lab-orders lab-seeds"),
-        // Without Redis, the tests of the fleet would be skipped.
+        // Without Redis, the tests of the example `fleet` would be skipped.
         ("services", "sh .ci/setup-redis && \"$make\" services"),
     ] {
         let runs = gate.lines().filter_map(|text| text.trim_start().strip_prefix(&format!("{line}) ")));
@@ -206,8 +207,8 @@ fn the_gate_checks_times_instructions_packages_and_services() {
     assert_eq!(library, Some("cmwq = { path = \"../..\" }"), "it is counted without features");
 }
 
-/// spec: X4.2, I5.2 (the gate tests the comparison): what only services need is built by no command for this package or
-/// its workspace.
+/// spec: X4.2, I5.2 (the gate tests the comparison): no command for this package or its workspace builds a dependency
+/// that only services need.
 #[test]
 fn services_are_packages_of_their_own() {
     let manifest = read("Cargo.toml");
@@ -249,8 +250,8 @@ fn every_pair_of_features_is_built_at_night() {
     assert_eq!(listed.lines().collect::<Vec<_>>(), expected);
 }
 
-/// Returns the tables of a page: where each begins, its lines, and the text from its end to the next empty line after
-/// it.
+/// Returns the tables of a page. For each table: the line where it begins, its lines, and the text after it up to the
+/// next empty line.
 fn tables_of(page: &str) -> Vec<(usize, Vec<&str>, String)> {
     let lines: Vec<&str> = page.lines().collect();
     let begins = (0..lines.len()).filter(|at| lines[*at].starts_with('|'));
@@ -278,7 +279,7 @@ const FIGURES: [(&str, usize); 3] = [("README.md", 1), ("docs/scenarios.md", 4),
 /// The processors of the machines that the figures were measured on.
 const PROCESSORS: [&str; 2] = ["AMD EPYC", "Intel Xeon"];
 
-/// `tests/gate/figures` looks for these words, and reports old figures.
+/// `tests/gate/figures` searches for the same words, and reports old figures.
 #[test]
 fn published_figures_name_their_commit_and_command() {
     for (path, least) in FIGURES {
@@ -291,20 +292,20 @@ fn published_figures_name_their_commit_and_command() {
             let is_commit = |text: &str| text.len() >= 7 && text.chars().all(|c| c.is_ascii_hexdigit());
             assert!(commit.is_some_and(is_commit), "{path}:{line}: below it is {below:?}");
         }
-        // The machine and the privilege are named once for each page.
+        // Each page names the machine and the privilege once.
         assert!(PROCESSORS.iter().any(|name| page.contains(name)), "{path} does not name the processor");
         assert!(page.contains("as root"), "{path} does not say that the commands ran as root");
     }
 }
 
-/// An engineer reads the whole document before a first change.
+/// The document is short, because an engineer reads all of it before a first change.
 #[test]
 fn the_description_of_the_architecture_is_short() {
     let lines = read("ARCHITECTURE.md").lines().count();
     assert!(lines <= 250, "{lines} lines");
 }
 
-/// A reader gets from the front page to the first program in one screen.
+/// The first program is on the first screen of the front page.
 #[test]
 fn the_front_page_is_short() {
     let page = read("README.md");

@@ -4,17 +4,17 @@ use std::fs;
 
 use super::{Source, root};
 
-/// The most characters of a line in a comment.
+/// The largest number of characters in a line of a comment.
 const LINE: usize = 120;
 
-/// Returns all text files of the repository, whatever they are called.
+/// Returns all text files of the repository, whatever their names are.
 fn texts() -> Vec<Source> {
     let mut found = Vec::new();
     let mut folders = vec![root().to_owned()];
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(&folder).unwrap() {
             let path = entry.unwrap().path();
-            // These are made by cargo, git and the fuzzer.
+            // Cargo, git and the fuzzer make these folders.
             if path
                 .file_name()
                 .is_some_and(|name| ["target", ".git", "corpus"].iter().any(|made| name == *made))
@@ -33,7 +33,8 @@ fn texts() -> Vec<Source> {
     found
 }
 
-/// Returns whether the text has a word that stands for an unnamed thread or part, also as a part of a name.
+/// Returns whether the text contains a word that stands for an unnamed thread or part. Such a word may be part of a
+/// name.
 fn names_no_subject(text: &str) -> bool {
     let text = text.to_lowercase();
     let pronouns = ["no", "some", "every", "any"].map(|start| format!("{start}{}", "body"));
@@ -84,7 +85,7 @@ fn sentences_and_names_say_which_thread_or_part_acts() {
         if names_no_subject(path) {
             found.push(path.clone());
         }
-        // Locks name packages of others.
+        // Lock files contain the names of other projects' packages.
         if !path.ends_with(".lock") && names_no_subject(text) {
             let lines = text.lines().enumerate().filter(|(_, line)| names_no_subject(line));
             found.extend(lines.map(|(n, line)| format!("{path}:{}: {}", n + 1, line.trim())));

@@ -3,13 +3,13 @@
 use super::circles::paths_in;
 use super::{code_of, shipped};
 
-/// What the rest of the crate may use of `std::thread`: it neither makes threads nor lets one wait.
+/// The names of `std::thread` that the rest of the crate may use. They neither make threads nor let a thread wait.
 const PLAIN: [&str; 4] = ["JoinHandle", "Result", "current", "panicking"];
 
-/// The files whose calls stand for a user, who means real threads and real time.
+/// The files whose calls stand for calls of a user. The user means real threads and real time.
 const USERS: [&str; 1] = ["src/blocking/thread.rs"];
 
-/// Returns the names in the code that lead past the seam.
+/// Returns the paths in the code that bypass the seam.
 fn past_the_seam(text: &str) -> Vec<String> {
     let code = code_of(text);
     let mut past = Vec::new();

@@ -1,4 +1,5 @@
-//! Checks the skips: a test that this machine cannot run says so, is counted, and is on the list of permitted skips.
+//! Checks the skips: a test that this machine cannot run reports this, is counted, and is on the list of permitted
+//! skips.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -9,10 +10,10 @@ use std::time::Duration;
 use super::{exists, root, sources_of};
 use testkit::{SKIPS, itself, output, skip, wait};
 
-/// The environment variable that tells this program, started again, to skip the test.
+/// The environment variable that tells a process that a test has started it, to skip the test.
 const CHILD: &str = "CMWQ_TEST_SKIPPED";
 
-/// Returns the lines of `.ci/skips`: a lack, and the tests that may be skipped for it.
+/// Returns the lines of `.ci/skips`. Each line has a lack, and the tests that may be skipped because of it.
 fn permitted() -> Vec<(String, String)> {
     let text = fs::read_to_string(root().join(".ci/skips")).unwrap();
     let lines = text.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
@@ -55,8 +56,7 @@ fn tests_that_may_be_skipped_exist() {
     }
 }
 
-/// `.ci/machine` or `.ci/test` reports each lack: the former those of the machine, the latter those of a build or an
-/// emulator.
+/// `.ci/machine` reports each lack of the machine, and `.ci/test` reports each lack of a build or an emulator.
 #[test]
 fn every_lack_is_one_that_the_scripts_report() {
     let machine = fs::read_to_string(root().join(".ci/machine")).unwrap();

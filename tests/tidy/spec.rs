@@ -2,8 +2,8 @@
 //! name the clauses. `docs/contract.md` has the rows. Each row has clauses, and each clause has a test or is marked as
 //! *not yet*.
 //!
-//! `spec: F1.2` in a test's comment means the second clause of row F1, and `spec: F1` the row as a whole. Several are
-//! separated by commas, and each may have a remark in parentheses. `make spec` writes the table.
+//! `spec: F1.2` in a test's comment means the second clause of row F1, and `spec: F1` the row as a whole. Several
+//! clauses are separated by commas. Each clause may have a remark in parentheses. `make spec` writes the table.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -60,7 +60,7 @@ fn named_in(comment: &str) -> Vec<String> {
         loop {
             let end = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '.').unwrap_or(rest.len());
             let name = rest[..end].trim_end_matches('.');
-            // Words of another form end the list. A name that no row has is an error of the table.
+            // A word of another form ends the list. A name that is no row of the contract is an error of the table.
             if !is_name(name) {
                 break;
             }
@@ -75,7 +75,7 @@ fn named_in(comment: &str) -> Vec<String> {
     found
 }
 
-/// Returns whether it has the form of a row or a clause: `F1`, `F1.2`, `D`.
+/// Returns whether the name has the form of a row or a clause, such as `F1`, `F1.2` or `D`.
 fn is_name(name: &str) -> bool {
     let rest = name.strip_prefix(|c: char| c.is_ascii_uppercase());
     let is_number = |rest: &str| !rest.is_empty() && rest.chars().all(|c| c.is_ascii_digit() || c == '.');
@@ -93,8 +93,8 @@ fn after_remark(text: &str) -> &str {
     end.map_or("", |(end, _)| &remark[end + 1..])
 }
 
-/// Returns the module of a file, as in the paths of tests: `it::flush` of `tests/it/flush.rs`, `policy::idle_set` of
-/// `src/policy/idle_set.rs`, `cmwqctl::cli` of `cmwqctl/tests/cli.rs`, `examples::axum::http` of
+/// Returns the module of a file, as the paths of tests name it: `it::flush` of `tests/it/flush.rs`, `policy::idle_set`
+/// of `src/policy/idle_set.rs`, `cmwqctl::cli` of `cmwqctl/tests/cli.rs`, `examples::axum::http` of
 /// `examples/axum/tests/http.rs`, `lab::service::smoke` of `lab/service/tests/smoke.rs`.
 fn module_of(path: &str) -> String {
     let folders = match path.split('/').next() {
@@ -111,8 +111,9 @@ fn module_of(path: &str) -> String {
     format!("{package}{path}").replace('/', "::")
 }
 
-/// Returns the tests of a source with the comments above them: the functions with that attribute, and those that
-/// `is_listed`, by name. A function belongs to the modules of its file that are indented less.
+/// Returns the tests of a source, with the comments above them. A function with the attribute of a test is a test, and
+/// so is a function with a clause that `is_listed`. A function belongs to the modules of its file that are indented
+/// less.
 fn commented(source: &Source, is_listed: impl Fn(&str) -> bool) -> Vec<(String, String)> {
     let (mut modules, mut found): (Vec<(usize, String)>, Vec<_>) = (Vec::new(), Vec::new());
     let mut comment = String::new();
@@ -156,7 +157,7 @@ fn proofs() -> Proofs {
         .flat_map(sources_of)
         .collect();
     for source in &sources {
-        // Some programs list what they run in another file of the same folder.
+        // Some programs list their tests in another file of the same folder.
         let folder = source.path.rsplit_once('/').map_or("", |(folder, _)| folder);
         let near = || sources.iter().filter(|other| other.path.starts_with(folder));
         let is_part = |c: char| c.is_alphanumeric() || c == '_';
@@ -281,7 +282,7 @@ fn rows_of_the_contract_are_read() {
     assert!(rows().len() > 60, "{:?}", rows());
 }
 
-/// The rows say what users can rely on, and so they use the names of the present crate, and no file outside of it.
+/// The rows describe promises to users. So they use the names of the present crate, and name no file outside of it.
 #[test]
 fn the_contract_stands_by_itself() {
     let contract = fs::read_to_string(root().join("docs/contract.md")).unwrap();

@@ -1,11 +1,11 @@
-//! Integration tests wait for events, and not for times.
+//! Integration tests wait for events, and not for fixed times.
 
 use super::{code_of, sources_of};
 
-/// The functions that may sleep in real time: waits that look again until a condition holds, and `nap`.
+/// The number of sleeps in the support functions: in waits that poll until a condition holds, and in `nap`.
 const IN_SUPPORT: usize = 3;
 
-/// Returns the number of sleeps in real time in this code, apart from those of `cmwq::blocking`.
+/// Returns how many calls in this code sleep in real time. Calls of `cmwq::blocking` do not count.
 fn sleeps(code: &str) -> usize {
     let own = |line: &str| line.starts_with("use cmwq::blocking::") && line.contains("thread");
     let is_own = code.lines().any(own);

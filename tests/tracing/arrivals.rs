@@ -1,4 +1,5 @@
-//! An issuer that its subscriber stops halfway: its item is admitted, but is not on the waiting list yet.
+//! Items whose issuer is stopped by its subscriber halfway. Such an item is admitted, but is not on the waiting list
+//! yet.
 
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
@@ -11,7 +12,7 @@ use tracing_subscriber::layer::{Context, Layer, SubscriberExt as _};
 
 use super::one_cpu;
 
-/// A subscriber that stops the thread that queues an item, once.
+/// A subscriber that stops the thread which queues an item, until a message arrives.
 struct Stops {
     stopped: mpsc::Sender<()>,
     goes_on: Mutex<mpsc::Receiver<()>>,
@@ -26,8 +27,8 @@ impl<S: Subscriber> Layer<S> for Stops {
     }
 }
 
-/// A queue of one slot, an active item that waits for the sender, and an issuer that was stopped while it queues
-/// another item.
+/// A queue with one slot, whose active item waits for `open`, and an issuer that was stopped while it queues another
+/// item. The issuer waits for `go_on`.
 struct OnTheWay {
     queue: WorkQueue,
     active: JoinHandle<()>,
@@ -36,7 +37,7 @@ struct OnTheWay {
     issuer: thread::JoinHandle<JoinHandle<()>>,
 }
 
-/// Makes this state, and then flushes, so that the flush has counted the item on its way. `earlier` is that item.
+/// Makes this state, and then begins a flush, which counts the item of the stopped issuer. This item calls `earlier`.
 fn on_the_way(executor: &Executor, earlier: impl FnOnce() + Send + 'static) -> OnTheWay {
     let queue = WorkQueue::ordered("arrivals").build_on(executor).unwrap();
     let (open, door) = mpsc::channel();
@@ -55,13 +56,13 @@ fn on_the_way(executor: &Executor, earlier: impl FnOnce() + Send + 'static) -> O
         tracing::subscriber::with_default(subscriber, || its_queue.spawn(earlier).unwrap())
     });
     is_stopped.recv_timeout(SOON).expect("the issuer queues");
-    // The flush times out, but goes on counting.
+    // The call times out, but the flush still counts its items.
     assert_eq!(queue.flush_timeout(Duration::ZERO), Err(WaitError::TimedOut));
     OnTheWay { queue, active: active.unwrap(), open, go_on, issuer }
 }
 
-/// spec: F1.6: an item is on its way to the list when a flush begins. Later items do not take the only slot before it,
-/// so the flush cannot wait for them. They are not refused either, however many they are.
+/// spec: F1.6: when a flush begins, an item is on its way to the list. Later items do not get the only slot before this
+/// item, so the flush does not wait for them. They are not refused either, however many there are.
 #[test]
 fn later_items_do_not_overtake_one_that_a_flush_found_on_its_way() {
     let executor = one_cpu().build().unwrap();
@@ -75,7 +76,7 @@ fn later_items_do_not_overtake_one_that_a_flush_found_on_its_way() {
     later.extend(queue.items((2..6000).map(item)).spawn().unwrap());
     open.send(()).unwrap();
     active.join().unwrap();
-    // The joiner may be faster than the worker, which still has the slot.
+    // The join may return while the worker still holds the slot of the first item.
     eventually("the slot is given up", || queue.len() <= 6000);
     go_on.send(()).unwrap();
     issuer.join().unwrap().join().unwrap();
@@ -84,8 +85,8 @@ fn later_items_do_not_overtake_one_that_a_flush_found_on_its_way() {
     assert_eq!(*order.lock().unwrap(), (0..6000).collect::<Vec<_>>());
 }
 
-/// spec: E5.3 (handles report it), F1.6: a shutdown runs out of time while more items are held back than one step
-/// admits. Each of them is given up and counted.
+/// spec: E5.3 (handles report it), F1.6: a shutdown runs out of time while more items wait than one step admits. It
+/// gives up and counts each of them.
 #[test]
 fn held_items_are_given_up_by_a_shutdown_that_runs_out_of_time() {
     const LATER: usize = 3000;

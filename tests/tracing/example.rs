@@ -1,6 +1,6 @@
 //! Checks the file that `examples/trace` writes.
 //!
-//! `cargo test --features tracing` builds the examples; `cargo test --test tracing` alone does not.
+//! `cargo test --features tracing` also builds the examples, but `cargo test --test tracing` does not.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -46,7 +46,7 @@ fn the_trace_of_a_run_shows_items_as_slices_of_workers() {
             "{slice} is on {thread}"
         );
     }
-    // Each slice begins and ends on one thread, and encloses the slices inside of it.
+    // Each slice begins and ends on one thread. Slices that begin inside of it also end inside of it.
     let mut open: BTreeMap<u64, Vec<String>> = BTreeMap::new();
     for event in &trace {
         let on_thread = open.entry(event["tid"].as_u64().unwrap_or_default()).or_default();

@@ -1,5 +1,5 @@
-//! The events that a subscriber of `tracing` receives. This is a test program of its own, because a process has one
-//! subscriber.
+//! The events that a subscriber of `tracing` receives. This is a test program of its own, because a process has only
+//! one subscriber.
 #![allow(
     clippy::disallowed_methods,
     clippy::disallowed_types,
@@ -27,7 +27,7 @@ fn one_cpu() -> ExecutorBuilder {
 
 const WAY: [&str; 4] = ["queue_work", "activate_work", "execute_start", "execute_end"];
 
-/// Returns the events of the same item as the first one of this function.
+/// Returns all events of the item to which the first event of this function belongs.
 fn way_of<'a>(told: &'a [Told], function: &str) -> Vec<&'a Told> {
     let first =
         told.iter().find(|told| told.field("function").contains(function)).expect("there is such an event");
@@ -82,7 +82,7 @@ fn events_of_a_placed_item_name_its_cpu() {
     assert_eq!(told[0].field("req_cpu"), "2");
     assert!(told.iter().all(|told| told.field("cpu") == "2" && told.field("pool") == "2"), "{told:?}");
 
-    // A pool of several CPUs names none of them.
+    // The events of a pool with several CPUs name no CPU.
     let unbound = WorkQueue::unbound("loose").build_on(&executor).unwrap();
     unbound.item(fine).on_cpu(3).spawn().unwrap().join().unwrap();
     let told = until_told("loose", "execute_end", 1);
@@ -122,7 +122,7 @@ fn an_item_beyond_max_active_is_activated_when_it_gets_a_slot() {
     assert!(at("closure", "execute_end") < at("second", "activate_work"), "{told:#?}");
 }
 
-/// spec: O3.1: the events of a delayed item begin when its timer fires.
+/// spec: O3.1: a delayed item sends its first event when its timer fires.
 #[test]
 fn a_delayed_item_is_queued_when_its_time_has_come() {
     listen();
@@ -141,7 +141,8 @@ fn a_delayed_item_is_queued_when_its_time_has_come() {
     );
 }
 
-/// spec: O3.1: a submission of a pending item sends no event, and a submission of a cancelled item does.
+/// spec: O3.1: if an item is already pending, its submission sends no event. If it was cancelled, its submission sends
+/// one.
 #[test]
 fn a_submission_that_changes_nothing_sends_no_event() {
     listen();
@@ -165,7 +166,7 @@ fn fails() {
     panic!("on purpose");
 }
 
-/// spec: O3.1: a panic ends an item and its span.
+/// spec: O3.1: a panic ends an item and its span, and the events are sent.
 #[test]
 fn an_item_that_panics_sends_events_to_its_end() {
     listen();
@@ -179,7 +180,7 @@ fn an_item_that_panics_sends_events_to_its_end() {
     assert!(told.iter().all(|told| told.within.is_empty()), "the span of the first one was left: {told:#?}");
 }
 
-/// spec: O3.1: an item of a batch sends the same events as any other.
+/// spec: O3.1: an item of a batch sends the same events as any other item.
 #[test]
 fn each_item_of_a_batch_sends_its_events() {
     listen();
@@ -201,7 +202,7 @@ fn sleeps() {
     std::thread::sleep(Duration::from_millis(60));
 }
 
-/// Runs the item with another one behind it, until an event of this name was sent.
+/// Runs the item, with another item queued behind it, again and again until an event of this name was sent.
 fn provoke(queue: &WorkQueue, item: fn(), name: &str) -> Told {
     let end = Instant::now() + SOON;
     loop {
@@ -262,7 +263,7 @@ fn a_call_for_a_rescuer_and_a_rescue_send_events() {
     assert!(rescued.thread.ends_with("/R-drowning"), "{rescued:?}");
 }
 
-/// spec: O3.3: a subscriber is user code: its panics have no effect on the executor.
+/// spec: O3.3: panics of a subscriber, which is user code, have no effect on the executor.
 #[test]
 fn a_subscriber_that_panics_corrupts_no_count() {
     listen();
@@ -281,7 +282,8 @@ fn a_subscriber_that_panics_corrupts_no_count() {
     assert!(executor.shutdown(SOON).unwrap().is_complete());
 }
 
-/// spec: O3.3: items that a subscriber queues run, and the subscriber's own thread sends no events for them.
+/// spec: O3.3: if a subscriber queues items, they run. But their submissions send no events, because they come from the
+/// subscriber.
 #[test]
 fn a_subscriber_may_queue_items() {
     listen();

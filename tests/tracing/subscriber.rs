@@ -1,4 +1,4 @@
-//! The subscriber of these tests: it keeps everything that it receives.
+//! The subscriber of these tests, which keeps all events that it receives.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
@@ -17,7 +17,7 @@ pub(crate) const PANICS: &str = "panics";
 /// Each submission to a queue with this name calls the hook.
 pub(crate) const ECHOES: &str = "echoes";
 
-/// One event.
+/// An event that the subscriber has received.
 #[derive(Clone, Debug)]
 pub(crate) struct Told {
     pub(crate) name: &'static str,
@@ -26,7 +26,7 @@ pub(crate) struct Told {
     pub(crate) fields: BTreeMap<&'static str, String>,
     /// The spans around the event, with their fields.
     pub(crate) within: Vec<String>,
-    /// The ids of these spans and of their parents.
+    /// For each of these spans, its id and that of its parent.
     pub(crate) ids: Vec<(u64, Option<u64>)>,
     pub(crate) thread: String,
     pub(crate) at: Instant,
@@ -130,7 +130,7 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Makes this the process's subscriber.
+/// Installs the subscriber of this process.
 pub(crate) fn listen() {
     static SET: Once = Once::new();
     SET.call_once(|| {
@@ -148,7 +148,7 @@ pub(crate) fn forget_hook() {
     drop(hook);
 }
 
-/// Returns the events of this queue so far.
+/// Returns the events of this queue that were received so far.
 pub(crate) fn told_of(queue: &str) -> Vec<Told> {
     let all = lock(&ALL);
     let of_queue = |told: &&Told| told.fields.get("workqueue").is_some_and(|name| name == queue);
@@ -159,8 +159,8 @@ pub(crate) fn of_target(target: &str) -> Vec<Told> {
     lock(&ALL).iter().filter(|told| told.target == target).cloned().collect()
 }
 
-/// Returns the events of this queue once there are this many with this name. A joiner may be faster than the worker
-/// that sends them.
+/// Waits until the queue has so many events of this name, and returns the queue's events. The wait is needed, because a
+/// join may return before the worker sends them.
 #[track_caller]
 pub(crate) fn until_told(queue: &str, name: &str, times: usize) -> Vec<Told> {
     let mut told = Vec::new();

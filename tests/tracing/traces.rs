@@ -20,7 +20,7 @@ fn said(what: &str) -> Told {
     told.unwrap_or_else(|| panic!("nothing was said of {what}"))
 }
 
-/// The names of the spans around an event, the innermost first.
+/// Returns the names of the spans around an event, the innermost span first.
 #[track_caller]
 fn around(what: &str) -> Vec<String> {
     said(what).within.iter().map(|span| span.split(' ').next().unwrap_or_default().to_owned()).collect()
@@ -103,7 +103,7 @@ fn an_http_request_and_its_items_are_one_trace() {
     assert_ne!(*of_part, of_page);
 }
 
-/// spec: I2.7: the ready hook makes the issuer's span current only where the item has no span of its own.
+/// spec: I2.7: the hook `current_span` makes the issuer's span current only if no span of an item is current.
 #[test]
 fn the_ready_hook_leaves_the_span_of_the_item() {
     listen();
@@ -123,14 +123,15 @@ fn the_ready_hook_leaves_the_span_of_the_item() {
     assert_eq!(around("elsewhere"), ["request"]);
 }
 
-/// spec: I2.7 (several subscribers): a worker's subscriber gets no span that another subscriber has made.
+/// spec: I2.7 (several subscribers): if the issuer has another subscriber than the worker, the worker's subscriber gets
+/// no span of the issuer.
 #[test]
 fn a_span_goes_to_no_other_subscriber() {
     listen();
     let executor = crate::one_cpu().build().unwrap();
     let plain = WorkQueue::builder("plain").build_on(&executor).unwrap();
     let hooked = WorkQueue::builder("hooked").carry(cmwq::trace::current_span).build_on(&executor).unwrap();
-    // The ids of its spans begin anew.
+    // The ids of this subscriber's spans begin anew, so they could be confused with those of the other subscriber.
     let own = tracing_subscriber::registry();
     tracing::subscriber::with_default(own, || {
         let requests = [(); 3].map(|()| tracing::info_span!("request"));
@@ -148,7 +149,7 @@ fn a_span_goes_to_no_other_subscriber() {
     }
 }
 
-/// spec: I2.7, I2.3: an item that was cancelled and is queued again, by its old entry, belongs to the later request.
+/// spec: I2.7, I2.3: if a cancelled item is queued again and uses its old entry, its run belongs to the later request.
 #[test]
 fn an_item_that_is_queued_again_belongs_to_the_later_request() {
     listen();

@@ -1,5 +1,5 @@
-//! CPUs that go and return while items are pending for them, and quotas of CPU time that change.
-//! When a CPU goes, the kernel moves its threads and forgets their bindings. A cpuset also overwrites bindings. So the
+//! CPUs that go and return while items are pending for them, and quotas of CPU time that change. When a CPU goes
+//! offline, the kernel moves its threads, and forgets their bindings. A changed cpuset also overwrites bindings. So the
 //! executor has to bind the threads again.
 
 use std::sync::Arc;
@@ -15,11 +15,11 @@ use crate::machines::Machine;
 use crate::support::{eventually, executor, look, strict};
 use crate::sys;
 
-/// The CPU that goes. Of the four CPUs in two caches, it shares its cache with `COMPANION`.
+/// The CPU that goes offline. The machine has four CPUs in two caches, and this one shares its cache with `COMPANION`.
 const LOST: usize = 3;
 const COMPANION: usize = 2;
 
-/// Keeps a CPU offline until it is dropped.
+/// Keeps a CPU offline until this value is dropped.
 struct Offline(usize);
 
 impl Offline {
@@ -35,7 +35,7 @@ impl Drop for Offline {
     }
 }
 
-/// One queue of each kind that depends on CPUs. The items of the last one may run anywhere.
+/// Makes one queue of each kind that depends on CPUs. The items of the last queue may run on any CPU.
 fn queues(executor: &Executor) -> [WorkQueue; 4] {
     [
         WorkQueue::per_cpu("per_cpu").build_on(executor).unwrap(),
@@ -61,7 +61,8 @@ fn are_bound_again([per_cpu, cpu, cache, _]: &[WorkQueue; 4]) {
     }
 }
 
-/// Items that take a millisecond, on each queue, for the CPU that will go: more than it can run until then.
+/// Pending items for the CPU that will go, on each queue. Each takes a millisecond, and they are too many to run
+/// before.
 struct Backlog {
     queued: usize,
     ran: Arc<AtomicUsize>,
@@ -69,7 +70,7 @@ struct Backlog {
 }
 
 impl Backlog {
-    /// Items of the cache's strict queue must stay in `home`.
+    /// Queues the items. Those of the strict queue for caches must stay in `home`.
     fn queue(queues: &[WorkQueue; 4], home: CpuSet) -> Self {
         let backlog = Self { queued: 4 * 400, ran: Arc::default(), strays: Arc::default() };
         for _ in 0..backlog.queued / 4 {
@@ -96,7 +97,7 @@ impl Backlog {
 
     fn runs(&self) {
         eventually("every pending item ran", || self.pending() == 0);
-        // When a CPU goes, the system may overwrite the bindings of threads until the manager's next look.
+        // When a CPU goes, the system may overwrite the bindings of threads, until the manager's next check.
         let strays = self.strays.load(Ordering::Relaxed);
         assert!(
             strays <= self.queued / 16,
@@ -105,8 +106,8 @@ impl Backlog {
     }
 }
 
-/// spec: A5.6 (pending items of a lost CPU), W6.5 (offline CPUs): no item is lost. New items run on other CPUs, strict
-/// ones on the remaining CPU of their pod.
+/// spec: A5.6 (pending items of a lost CPU), W6.5 (offline CPUs): no item is lost. New items run on other CPUs. Strict
+/// items run on the remaining CPU of their pod.
 pub(crate) fn pending_items_of_a_lost_cpu_still_run(_: &Machine) {
     let executor = executor();
     let queues = queues(&executor);
@@ -145,8 +146,8 @@ pub(crate) fn a_cpu_that_returns_is_used_again(_: &Machine) {
     }
 }
 
-/// spec: A5.6, A2: strict items run although all CPUs of their pod are gone, and run at home again after the CPUs
-/// return.
+/// spec: A5.6, A2: strict items run even while all CPUs of their pod are offline. After the CPUs have returned, they
+/// run in their pod again.
 pub(crate) fn a_pod_that_lost_all_of_its_cpus_is_served_elsewhere(_: &Machine) {
     let executor = executor();
     let queues = queues(&executor);
@@ -162,7 +163,7 @@ pub(crate) fn a_pod_that_lost_all_of_its_cpus_is_served_elsewhere(_: &Machine) {
     are_bound_again(&queues);
 }
 
-/// spec: A5.6, A2.1: all accepted items run, and strict items never leave their pod, of which one CPU stays.
+/// spec: A5.6, A2.1: all accepted items run. Strict items never leave their pod, which keeps one CPU.
 pub(crate) fn nothing_is_lost_while_a_cpu_comes_and_goes_under_load(machine: &Machine) {
     let executor = executor();
     let queues = queues(&executor);
@@ -222,7 +223,7 @@ pub(crate) fn items_for_a_cpu_that_was_offline_from_the_start_run(_: &Machine) {
     }
 }
 
-/// A control group that this process is in until it is dropped.
+/// A control group. This process belongs to the group until this value is dropped.
 struct Group;
 
 impl Group {
@@ -239,7 +240,7 @@ impl Group {
         Self::write("vm/cpuset.cpus", cpus);
     }
 
-    /// Sets the CPU time, in microseconds per 100 ms, or `max`.
+    /// Sets the quota of CPU time, in microseconds per 100 ms, or `max`.
     fn limit(&self, quota: &str) {
         Self::write("vm/cpu.max", &format!("{quota} 100000"));
     }
@@ -257,8 +258,9 @@ impl Drop for Group {
     }
 }
 
-/// spec: A5.8 (cpuset): pending items of CPUs that were taken away run on the others. Strict ones run on the remaining
-/// CPUs of their pod once the executor has noticed. With the whole set, everything is as before.
+/// spec: A5.8 (cpuset): pending items of CPUs that were taken away run on other CPUs. Strict items run on the remaining
+/// CPUs of their pod, once the executor has noticed the change. When the set is whole again, workers are bound as
+/// before.
 pub(crate) fn a_narrowed_cpuset_is_obeyed_and_a_widened_one_used(_: &Machine) {
     let group = Group::join("cpuset");
     let executor = executor();
@@ -276,8 +278,8 @@ pub(crate) fn a_narrowed_cpuset_is_obeyed_and_a_widened_one_used(_: &Machine) {
     are_bound_again(&queues);
 }
 
-/// spec: C5.3 (version 2), A5.5: managed pools, of two CPUs of four each, aim at their part of the quota, soon after it
-/// has changed.
+/// spec: C5.3 (version 2), A5.5: there are two managed pools, each with two of the four CPUs. Soon after the quota has
+/// changed, the target of each pool is its part of the quota.
 pub(crate) fn managed_pools_follow_a_quota(_: &Machine) {
     let group = Group::join("cpu");
     group.limit("150000");

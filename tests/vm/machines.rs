@@ -1,4 +1,4 @@
-//! The expected machines. `run` asks qemu for each of them; a machine that turns out different is a failure.
+//! The expected machines. `run` asks qemu for each of them. If a machine turns out different, the test fails.
 
 /// The expected pods, as CPU lists separated by blanks.
 pub(crate) struct Machine {
@@ -7,7 +7,7 @@ pub(crate) struct Machine {
     pub(crate) cache: &'static str,
     pub(crate) cache_shard: &'static str,
     pub(crate) numa: &'static str,
-    /// Whether CPUs of the machine come and go.
+    /// Whether the checks take CPUs of the machine offline and online.
     pub(crate) changes: bool,
 }
 
@@ -22,7 +22,7 @@ pub(crate) const MACHINES: &[Machine] = &[
         numa: "0-23",
         changes: false,
     },
-    // The cache has so many cores that it is divided into shards. Siblings stay together.
+    // The cache has so many cores that it is divided into shards. Siblings of a core stay in one shard.
     Machine {
         name: "siblings",
         smt: PAIRS_OF_24,
@@ -39,7 +39,7 @@ pub(crate) const MACHINES: &[Machine] = &[
         numa: "0-3 4-7",
         changes: false,
     },
-    // The last cache is the L2, and each core has its own.
+    // The last cache is the L2, and each core has an L2 of its own.
     Machine {
         name: "no-l3",
         smt: "0-1 2-3",

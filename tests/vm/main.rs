@@ -1,10 +1,12 @@
-//! Checks on emulated machines: 24 CPUs in four caches, two NUMA nodes, SMT siblings, CPUs that come and go.
+//! Checks on emulated machines. They have up to 24 CPUs in four caches, two NUMA nodes, SMT siblings, and CPUs that
+//! come and go.
 //!
-//! `make test-vm` boots a Linux kernel on each of these machines, with this program inside (by `tests/vm/run`). The
+//! `make test-vm` boots a Linux kernel with this program on each of these machines, by means of `tests/vm/run`. The
 //! program runs the checks of the machine that `CMWQ_VM` names, and compares with the kernel's files in `/sys`. Without
-//! that variable it does nothing.
+//! this variable, it does nothing.
 //!
-//! Emulated CPUs are slow and stop at any time. So no check asserts a duration, and waits last up to tens of seconds.
+//! Emulated CPUs are slow, and may pause at any time. So no check asserts a duration, and a wait may last for tens of
+//! seconds.
 //!
 //! | file | contents |
 //! |---|---|
@@ -12,7 +14,7 @@
 //! | `init` | the first program of a machine |
 //! | `machines` | the expected machines |
 //! | `sys` | the kernel's description of the machine |
-//! | `pods` | pods of every scope, compared with that description |
+//! | `pods` | pods of every scope, compared with the kernel's description |
 //! | `places` | where items run |
 //! | `changes` | CPUs that go and return, and quotas |
 #![allow(
@@ -61,7 +63,7 @@ const CHECKS: &[Check] = checks![
     places::items_of_a_node_run_on_it,
 ];
 
-/// The checks for machines whose set of CPUs changes. The quota is checked on one of them.
+/// The checks that run only on machines whose set of CPUs changes.
 const CHECKS_OF_CHANGES: &[Check] = checks![
     changes::pending_items_of_a_lost_cpu_still_run,
     changes::a_cpu_that_returns_is_used_again,
@@ -88,7 +90,7 @@ fn main() -> ExitCode {
     for check in checks {
         let begun = Instant::now();
         let limit = TimeLimit::of(check.name);
-        // A failed check affects the next one at most by its CPUs, which it brings back.
+        // A check that fails still brings its CPUs back, so it does not affect the next check.
         let outcome = catch_unwind(AssertUnwindSafe(|| (check.run)(machine)));
         drop(limit);
         let seconds = begun.elapsed().as_secs_f64();

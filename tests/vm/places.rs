@@ -13,7 +13,7 @@ use crate::machines::Machine;
 use crate::support::{SCOPES, executor, look, on, strict};
 use crate::sys;
 
-/// The number of items that go through each queue, on every machine.
+/// The number of items for each queue, on every machine.
 const ITEMS: usize = 1500;
 
 /// Counts items, and records errors.
@@ -24,7 +24,7 @@ struct Watch {
 }
 
 impl Watch {
-    /// The body of the n-th item, which must not leave `place`. Some items block, with or without a guard.
+    /// Runs as the n-th item, which must not leave `place`. Some items block, with or without a guard.
     fn item(&self, n: usize, place: &CpuSet) {
         let nap = || std::thread::sleep(Duration::from_micros(100));
         for step in 0..2 {
@@ -44,7 +44,7 @@ impl Watch {
     }
 }
 
-/// Queues items from every CPU at once. `place` returns where the items from a CPU must run.
+/// Queues items from every CPU at the same time. `place` returns the CPUs on which the items from a CPU must run.
 fn flood(executor: &Executor, queue: &WorkQueue, place: impl Fn(usize) -> CpuSet) {
     let watch = Arc::new(Watch::default());
     let each = ITEMS / executor.cpus().len();
@@ -66,7 +66,7 @@ fn flood(executor: &Executor, queue: &WorkQueue, place: impl Fn(usize) -> CpuSet
     assert_eq!(watch.ran.load(Ordering::Relaxed), each * executor.cpus().len());
 }
 
-/// spec: A2.1 (strict): items that block, spin and yield are queued from every CPU at once.
+/// spec: A2.1 (strict): strict items that come from every CPU stay in their pods, even if they block, spin and yield.
 pub(crate) fn strict_items_stay_in_the_pod_of_their_issuer(machine: &Machine) {
     let executor = executor();
     let shards: Vec<CpuSet> = machine.cache_shard.split(' ').map(|pod| pod.parse().unwrap()).collect();
@@ -117,8 +117,8 @@ pub(crate) fn items_of_a_cpu_run_on_it(_: &Machine) {
     assert!(elsewhere.lock().unwrap().is_empty(), "elsewhere than on CPUs {elsewhere:?}");
 }
 
-/// spec: W6.5 (on_node): an item runs on the issuer's CPU if that is on the node, and otherwise on any CPU of the
-/// node.
+/// spec: W6.5 (on_node): an item runs on its issuer's CPU if this CPU is on the node. Otherwise, it runs on any CPU of
+/// the node.
 pub(crate) fn items_of_a_node_run_on_it(_: &Machine) {
     let executor = executor();
     let queue = WorkQueue::per_cpu("node").build_on(&executor).unwrap();

@@ -11,7 +11,7 @@ use crate::sys;
 /// The pod of each CPU.
 type Pods = BTreeMap<usize, CpuSet>;
 
-/// Determines the pods by the executor's behaviour: a strict queue is used from every CPU.
+/// Finds the pods by the executor's behaviour: queues a strict item from every CPU, and looks where it runs.
 fn pods_of(executor: &Executor, scope: AffinityScope) -> Pods {
     let queue = strict(executor, scope);
     let pod_of = |cpu| {
@@ -32,7 +32,7 @@ fn to_text(pods: &Pods) -> String {
     each.into_iter().map(CpuSet::to_string).collect::<Vec<_>>().join(" ")
 }
 
-/// This checks the emulator and not the crate, but the other checks depend on it.
+/// This checks the emulator and not the crate, but the other checks depend on the emulator.
 pub(crate) fn the_machine_is_the_expected_one(machine: &Machine) {
     for (scope, meant) in [
         (AffinityScope::Smt, machine.smt),
@@ -44,8 +44,8 @@ pub(crate) fn the_machine_is_the_expected_one(machine: &Machine) {
     }
 }
 
-/// spec: A1.6, A6.4: the pods of every scope are those of `/sys`, and workers are bound to them. `run` compares the
-/// lines that this prints between a build with hwloc and one without.
+/// spec: A1.6, A6.4: the pods of every scope are those of `/sys`, and workers are bound to them. This check prints the
+/// pods. `run` compares the lines of a build with hwloc with those of a build without it.
 pub(crate) fn pods_are_those_that_the_kernel_reports(machine: &Machine) {
     let executor = executor();
     assert_eq!(*executor.cpus(), sys::online());

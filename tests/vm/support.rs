@@ -8,7 +8,7 @@ use cmwq::{AffinityScope, Attrs, CpuSet, Executor, WorkQueue};
 use rustix::thread::sched_getcpu;
 use testkit::{pin, polled};
 
-/// A generous limit for any event, on CPUs that are emulated by few real ones.
+/// A generous limit for any event. It is this long, because few real CPUs emulate many CPUs.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
 pub(crate) const SCOPES: [AffinityScope; 6] = [
@@ -20,10 +20,10 @@ pub(crate) const SCOPES: [AffinityScope; 6] = [
     AffinityScope::System,
 ];
 
-/// The executor of the present check, whose dump is printed if the check hangs.
+/// The executor of the current check. If the check hangs, its dump is printed.
 static EXECUTOR: Mutex<Option<Executor>> = Mutex::new(None);
 
-/// An executor on all CPUs of the machine, with the progress check armed: lost wake-ups abort.
+/// Makes an executor on all CPUs of the machine. Its progress check is active, so a lost wake-up aborts the process.
 pub(crate) fn executor() -> Executor {
     let builder = Executor::builder().thread_name_prefix("vm").progress_check(Duration::from_secs(10));
     let executor = builder.build().unwrap();
@@ -36,12 +36,12 @@ pub(crate) fn strict(executor: &Executor, scope: AffinityScope) -> WorkQueue {
     WorkQueue::unbound(scope.to_string()).attrs(attrs).build_on(executor).unwrap()
 }
 
-/// The place where a piece of code ran.
+/// The place where a thread has run some code.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Seen {
     /// The CPU.
     pub(crate) cpu: usize,
-    /// The CPUs on which the kernel lets this thread run.
+    /// The CPUs on which the kernel permits this thread to run.
     pub(crate) allowed: CpuSet,
     /// The pool of the worker.
     pub(crate) pool: String,
@@ -75,13 +75,13 @@ pub(crate) fn on<T: Send>(cpu: usize, f: impl FnOnce() -> T + Send) -> T {
         .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
-/// Polls until `condition` holds. The pause leaves the real CPUs to the other emulated ones.
+/// Polls until `condition` holds. The pause between two checks leaves the real CPUs to the other emulated CPUs.
 #[track_caller]
 pub(crate) fn eventually(what: impl fmt::Display, condition: impl FnMut() -> bool) {
     assert!(polled(Duration::from_millis(20), PATIENCE, condition), "this never happened: {what}");
 }
 
-/// Ends the process if a check has not dropped this in time: a lost wake-up must not hang the machine.
+/// Ends the process if a check does not drop this value in time. So a lost wake-up does not hang the machine.
 #[must_use]
 pub(crate) struct TimeLimit(#[allow(dead_code, reason = "its drop ends the wait")] testkit::TimeLimit);
 
@@ -89,7 +89,7 @@ impl TimeLimit {
     pub(crate) fn of(check: &'static str) -> Self {
         Self(testkit::TimeLimit::new(5 * PATIENCE, move || {
             let executor = EXECUTOR.lock().unwrap();
-            // The results are what the checks print.
+            // The failure is printed, because `run` reads the results from the output.
             println!("FAILED {check}: it hangs");
             if let Some(executor) = &*executor {
                 println!("{}", executor.dump());

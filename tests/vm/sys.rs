@@ -17,7 +17,7 @@ pub(crate) fn set_online(cpu: usize, online: bool) {
     fs::write(&file, if online { "1" } else { "0" }).unwrap_or_else(|error| panic!("{file}: {error}"));
 }
 
-/// Returns the pod of a CPU by the kernel's description alone, or `None` for a scope that the kernel does not know.
+/// Returns the pod of a CPU as the kernel describes it. Returns `None` for a scope that the kernel does not know.
 pub(crate) fn pod(scope: AffinityScope, cpu: usize) -> Option<CpuSet> {
     let topology = |file: &str| list(&format!("{CPUS}/cpu{cpu}/topology/{file}"));
     Some(match scope {
@@ -42,7 +42,7 @@ fn last_cache(cpu: usize) -> Option<CpuSet> {
     Some(caches.max_by_key(|(level, ..)| *level)?.2)
 }
 
-/// Returns every node with its CPUs. All CPUs are node 0 if the kernel reports no nodes.
+/// Returns every node with its CPUs. If the kernel reports no nodes, all CPUs belong to node 0.
 pub(crate) fn nodes() -> Vec<(usize, CpuSet)> {
     let Some(nodes) = list(&format!("{NODES}/online")) else { return vec![(0, online())] };
     let cpus = |node| list(&format!("{NODES}/node{node}/cpulist")).expect("a list of the node's CPUs");

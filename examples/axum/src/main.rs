@@ -11,15 +11,16 @@
 //! ```
 //!
 //! tokio's threads only do HTTP. Code that computes or blocks is an item of a queue. The item's handle is a future,
-//! which the request awaits. So `/health` answers while all CPUs compute.
+//! which the request awaits. So the service answers `/health` even while all CPUs compute.
 //!
-//! * **A queue for each kind of work** (`work.rs`), each with a limit of its own. `hashes` compute, so as many run as
-//!   there are CPUs. `files` block under a guard, and do not count meanwhile.
-//! * **Load shedding** (`routes.rs`). Each request reserves a place in its queue before it reads the body. If there is
-//!   none, `/hash` answers 503 at once, with `Retry-After`. `/files` does so only after it has waited for a place for
-//!   `--patience`.
-//! * **Clients that go away** (`work.rs`). axum drops the future of the request. If the item has not begun, it is
-//!   cancelled. If it computes, it ends early.
+//! * **A queue for each kind of work** (`work.rs`), each with a limit of its own. The items of `hashes` compute, so as
+//!   many run as there are CPUs. The items of `files` block under a guard, and do not count as running while they
+//!   block.
+//! * **Load shedding** (`routes.rs`). Each request reserves a place in its queue before it reads the body. If the queue
+//!   has no free place, `/hash` immediately answers 503 with `Retry-After`. `/files` first waits for a place for the
+//!   time `--patience`, and then gives the same answer.
+//! * **Clients that go away** (`work.rs`). If a client closes its connection, axum drops the future of the request. An
+//!   item that has not begun is then cancelled, and an item that computes ends early.
 //! * **A clean end.** On SIGTERM or SIGINT, the service accepts no more connections, finishes its requests, and shuts
 //!   the executor down. Requests that take longer than `--grace` are cut off, and the exit code is 1.
 
@@ -40,7 +41,7 @@ use tokio::time::{Instant, sleep_until};
 use crate::args::{Args, HELP};
 use crate::work::Work;
 
-/// The moment of the signal, once it has come.
+/// Receives the moment of the signal when the signal has come.
 type Asked = watch::Receiver<Option<Instant>>;
 
 fn main() -> ExitCode {
@@ -86,7 +87,7 @@ async fn run(args: &Args) -> Result<(), Box<dyn Error>> {
     };
     println!("stopping{}", if is_late { ", with requests that took too long" } else { "" });
 
-    // The shutdown gets the rest of the grace period. Items whose clients went away may still run.
+    // The shutdown gets the remaining part of the grace period, because items whose clients went away may still run.
     let begin = *asked.borrow();
     let rest = begin.map_or(Duration::ZERO, |begin| args.grace.saturating_sub(begin.elapsed()));
     let report = executor.shutdown_async(rest).await?;
@@ -94,7 +95,7 @@ async fn run(args: &Args) -> Result<(), Box<dyn Error>> {
     if is_late || !report.is_complete() { Err("not every request was finished".into()) } else { Ok(()) }
 }
 
-/// SIGTERM or SIGINT asks the service to end.
+/// Starts a task that waits for SIGTERM or SIGINT, which asks the service to end.
 fn asked_by_signal() -> Result<Asked, Box<dyn Error>> {
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     let (tell, told) = watch::channel(None);

@@ -26,7 +26,7 @@ pub(crate) fn router(work: Work) -> Router {
     Router::new()
         .route("/hash", post(hash))
         .route("/files/{name}", get(file))
-        // These two need no queue.
+        // These two requests need no queue.
         .route("/health", get(async || "healthy\n"))
         .route("/metrics", get(async |State(work): State<Work>| work.metrics()))
         .with_state(work)
@@ -42,7 +42,7 @@ fn one() -> u64 {
     1
 }
 
-/// Answers 503 at once if the queue has no room.
+/// Answers with the SHA-512 of the body, or immediately with 503 if the queue has no room.
 async fn hash(
     State(work): State<Work>,
     Query(options): Query<Options>,
@@ -62,7 +62,7 @@ async fn hash(
     Ok(sum + "\n")
 }
 
-/// Waits for room in the queue, for up to `--patience`.
+/// Answers with a file, after waiting for room in the queue for up to `--patience`.
 async fn file(State(work): State<Work>, Path(name): Path<String>) -> Result<Vec<u8>, Failed> {
     let name = FilePath::new(&name);
     // A name with `..` or `/` could lead out of the folder.
@@ -74,7 +74,7 @@ async fn file(State(work): State<Work>, Path(name): Path<String>) -> Result<Vec<
     work.read(permit, name).await?.map_err(Failed::File)
 }
 
-/// The reason for which a request fails.
+/// The reason why a request fails.
 enum Failed {
     Busy,
     Slow,
@@ -119,7 +119,7 @@ impl IntoResponse for Failed {
             }
             Self::Slow => (StatusCode::REQUEST_TIMEOUT, "the body came too slowly\n").into_response(),
             Self::Invalid(text) => (StatusCode::BAD_REQUEST, text + "\n").into_response(),
-            // The body is too long, or was cut off. In the second case, no client reads this answer.
+            // The body is too long, or was cut off. If it was cut off, no client reads this answer.
             Self::Body(error) => (StatusCode::PAYLOAD_TOO_LARGE, format!("{error}\n")).into_response(),
             Self::File(error) => match error.kind() {
                 io::ErrorKind::NotFound | io::ErrorKind::IsADirectory => {
@@ -127,7 +127,7 @@ impl IntoResponse for Failed {
                 }
                 _ => (StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")).into_response(),
             },
-            // The panic hook has reported it.
+            // The panic hook has reported the panic.
             Self::Panicked => (StatusCode::INTERNAL_SERVER_ERROR, "this failed\n").into_response(),
         }
     }

@@ -19,11 +19,11 @@ use crate::args::Args;
 /// The longest accepted body, and the longest file, in bytes.
 pub(crate) const MOST_BYTES: usize = 16 << 20;
 
-/// The number of rounds between two looks at the token. A round takes a third of a microsecond, and a look some
+/// The number of rounds between two checks of the token. A round takes a third of a microsecond, and a check some
 /// nanoseconds.
 const ROUNDS_BETWEEN_LOOKS: u64 = 64;
 
-/// The queues and what their items need. A clone is cheap, and each request has one.
+/// The queues, and the data that their items need. A clone is cheap, and each request has a clone.
 #[derive(Clone)]
 pub(crate) struct Work {
     pub(crate) hashes: WorkQueue,
@@ -49,7 +49,7 @@ impl Work {
     }
 
     /// Queues an item that computes a hash. The item uses the place that the permit reserves. It ends early if the
-    /// client goes away, and at the end of the grace period.
+    /// client goes away or the grace period is over.
     pub(crate) fn hash(
         permit: Permit,
         data: impl AsRef<[u8]> + Send + 'static,
@@ -69,16 +69,16 @@ impl Work {
     }
 
     /// Queues an item that reads a file. The item uses the place that the permit reserves. While the item waits for the
-    /// disk, its worker does not count, and another item runs.
+    /// disk, its worker does not count as running, and another item runs.
     pub(crate) fn read(&self, permit: Permit, name: &Path) -> Running<io::Result<Vec<u8>>> {
         let path = self.folder.join(name);
         Running::new(permit, move || cmwq::blocking(|| read(&path)))
     }
 
-    /// Returns the present numbers, for Prometheus.
+    /// Returns the present numbers in the format of Prometheus.
     pub(crate) fn metrics(&self) -> String {
         self.collector.lock().unwrap_or_else(PoisonError::into_inner).collect();
-        // With a listener, the exporter would do this itself. This program has none.
+        // An exporter with a listener does this itself, but this program has no listener.
         self.exporter.run_upkeep();
         self.exporter.render()
     }
@@ -90,11 +90,11 @@ fn read(path: &Path) -> io::Result<Vec<u8>> {
     if data.len() > MOST_BYTES { Err(io::ErrorKind::FileTooLarge.into()) } else { Ok(data) }
 }
 
-/// An item that a request awaits. If the client goes away, this value is dropped. That cancels the item or, if the item
-/// has begun, asks it to stop.
+/// An item that a request awaits. If the client goes away, this value is dropped. The drop cancels an item that has not
+/// begun, and asks an item that has begun to stop.
 pub(crate) struct Running<T>(Result<StopOnDrop<T>, QueueError>);
 
-/// The reason for which a request has no result.
+/// The reason why a request has no result.
 #[derive(Debug)]
 pub(crate) enum Failure {
     Refused(QueueError),

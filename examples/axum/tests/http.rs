@@ -1,4 +1,4 @@
-//! Tests the service over HTTP. Some files are pipes, so a test decides when their readers go on.
+//! Tests the service over HTTP. Some files are pipes, so a test decides when their readers continue.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -15,7 +15,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use sha2::{Digest, Sha512};
 use testkit::{output, polled, wait};
 
-/// On a busy machine, each of these tests takes less time than this.
+/// A time limit. Even on a busy machine, each of these tests takes less time.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// The running service, and the folder of its files.
@@ -64,14 +64,14 @@ impl Service {
         self.ask(line, "").0
     }
 
-    /// Makes a file whose readers wait until it is written.
+    /// Makes a pipe, whose readers wait until the test writes to it.
     fn pipe(&self, name: &str) -> PathBuf {
         let path = self.folder.join(name);
         mknodat(CWD, &path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).expect("a new pipe");
         path
     }
 
-    /// Returns a number of the queue, such as `items_started_total`.
+    /// Returns a metric of the queue, such as `items_started_total`.
     fn count(&self, what: &str, queue: &str) -> u64 {
         let name = format!("cmwq_{what}{{executor=\"cmwq\",queue=\"{queue}\"}} ");
         let (status, _, text) = self.ask("GET /metrics", "");
@@ -92,7 +92,7 @@ impl Service {
         kill_process(Pid::from_child(&self.process), Signal::TERM).expect("it is there");
     }
 
-    /// Waits for the end, and returns the rest of the output.
+    /// Waits for the end of the service, and returns its status and its remaining output.
     fn end(mut self) -> (ExitStatus, String) {
         let status = wait(&mut self.process, PATIENCE).expect("it ends");
         let mut text = String::new();
@@ -126,14 +126,14 @@ fn sum_of(body: &str, rounds: usize) -> String {
     sum.iter().map(|byte| format!("{byte:02x}")).chain(["\n".to_owned()]).collect()
 }
 
-/// Waits for a reader of the pipe, and writes for it.
+/// Waits for a reader of the pipe, and writes the text for the reader.
 #[track_caller]
 fn fill(pipe: &Path, text: &str) {
     let mut open = OpenOptions::new();
     open.write(true).custom_flags(OFlags::NONBLOCK.bits().cast_signed());
     let mut writer = None;
     eventually("the service reads", || {
-        // Without a reader, this fails.
+        // Opening the pipe fails as long as it has no reader.
         writer = open.open(pipe).ok();
         writer.is_some()
     });
@@ -184,11 +184,12 @@ fn the_service_answers_requests() {
     assert!(status.success(), "{text}");
 }
 
-/// spec: I1.8: a request that finds no room gets 503 at once, or after a while.
+/// spec: I1.8: a request that finds no room gets 503: immediately for a hash, and after its patience for a file.
 #[test]
 fn requests_beyond_the_bound_are_shed() {
     let service = Service::start(&["--active", "1", "--pending", "1", "--patience", "0.2"]);
-    // A request that still sends its body has the place. The service asks for the body once the request has the place.
+    // A request whose body is not complete holds the only place. The service asks for the body when the request has the
+    // place.
     let mut slow = TcpStream::connect(&service.address).expect("it listens");
     let head =
         "POST /hash HTTP/1.1\r\nHost: test\r\nConnection: close\r\nExpect: 100-continue\r\nContent-Length: 9";
@@ -284,7 +285,7 @@ fn a_request_in_flight_is_finished_at_the_end() {
     assert!(status.success() && text.contains("stopping\n"), "{text}");
 }
 
-/// spec: I1.8: a request that takes too long does not keep the service.
+/// spec: I1.8: a request that takes too long does not keep the service from ending.
 #[test]
 fn the_end_has_a_time_limit() {
     let service = Service::start(&["--grace", "0.3"]);
@@ -300,7 +301,8 @@ fn the_end_has_a_time_limit() {
     assert!(answer(request).is_err());
 }
 
-/// spec: I1.8: an item that the end of the service stops has no result. Its client never gets a sum of fewer rounds.
+/// spec: I1.8: an item that is stopped by the end of the service has no result. Its client never gets a sum of fewer
+/// rounds.
 #[test]
 fn an_item_that_is_stopped_at_the_end_answers_nothing() {
     let service = Service::start(&["--active", "1", "--grace", "0"]);
@@ -317,7 +319,7 @@ fn an_item_that_is_stopped_at_the_end_answers_nothing() {
     }
 }
 
-/// spec: I1.8: the items of clients that went away are cancelled, and later ones run.
+/// spec: I1.8: the items of clients that went away are cancelled, and later items run.
 #[test]
 fn the_items_of_clients_that_go_away_are_cancelled() {
     const GONE: u64 = 5;
@@ -329,7 +331,7 @@ fn the_items_of_clients_that_go_away_are_cancelled() {
     eventually("they wait", || service.count("queue_items", "files") == GONE + 1);
     for mut client in gone {
         client.shutdown(Shutdown::Write).expect("connected");
-        // Then the service has closed the connection, too.
+        // The read ends when the service has closed the connection, too.
         assert_eq!(client.read(&mut [0]).expect("the end"), 0);
     }
     fill(&pipe, "one");

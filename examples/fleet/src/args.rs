@@ -59,7 +59,7 @@ pub(crate) struct Add {
     pub(crate) pause: Duration,
 }
 
-/// Returns `None` if the help is requested.
+/// Parses the command line, and returns `None` if the help is requested.
 pub(crate) fn parse(mut parser: lexopt::Parser) -> Result<Option<Args>, lexopt::Error> {
     let (mut url, mut fleet) = ("redis://127.0.0.1/".to_owned(), "fleet".to_owned());
     let mut work = Work {
@@ -101,14 +101,15 @@ pub(crate) fn parse(mut parser: lexopt::Parser) -> Result<Option<Args>, lexopt::
     Ok(Some(Args { redis, fleet, action }))
 }
 
-/// Accepts at most a day, because a longer time is a mistake.
+/// Parses a number of seconds of at most a day, because a longer time is a mistake.
 fn seconds(text: &str) -> Result<Duration, &'static str> {
     let seconds = text.parse().ok().filter(|seconds| *seconds <= 86_400.0);
     let time = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
     time.ok_or("a time is a number of seconds, such as 0.5")
 }
 
-/// Refuses short times, because an ordinary delay of the network would then count as the silence of a dead consumer.
+/// Parses the claim time and refuses short times, because with a short time an ordinary delay of the network would
+/// count as the silence of a dead consumer.
 fn claim(text: &str) -> Result<Duration, &'static str> {
     let least = Duration::from_millis(100);
     seconds(text)?.checked_sub(least).map(|more| least + more).ok_or("at least 0.1 s")

@@ -24,7 +24,7 @@ pub(crate) struct Ending {
 }
 
 impl Ending {
-    /// Handles SIGTERM and SIGINT. The first signal begins the end. A second signal ends the process at once.
+    /// Handles SIGTERM and SIGINT. The first signal begins the end. A second signal ends the process immediately.
     pub(crate) fn on_signals() -> io::Result<Self> {
         let asked = Arc::new(AtomicBool::new(false));
         for signal in [SIGTERM, SIGINT] {

@@ -1,4 +1,5 @@
-//! The jobs that this consumer has in hand. They are fetched, but neither acknowledged nor failed yet.
+//! The jobs that this consumer has in hand. The consumer has fetched these jobs, and they are neither acknowledged nor
+//! failed yet.
 
 use std::collections::HashSet;
 use std::error::Error;
@@ -11,7 +12,8 @@ use crate::ending::Step;
 use crate::link::Link;
 use crate::stream::Stream;
 
-/// The number of heartbeats per `--claim`, the time after which other consumers take a silent consumer's jobs over.
+/// The number of heartbeats in the time `--claim`. After that time, other consumers take over the jobs of a silent
+/// consumer.
 const BEATS: u32 = 4;
 
 #[derive(Default)]
@@ -26,7 +28,7 @@ pub(crate) struct Held {
 }
 
 impl Hand {
-    /// Returns `None` if the job is in hand already.
+    /// Takes a job in hand, and returns `None` if the job is in hand already.
     pub(crate) fn take(self: &Arc<Self>, id: String) -> Option<Held> {
         self.lock().insert(id.clone()).then(|| Held { hand: Arc::clone(self), id })
     }
@@ -44,10 +46,10 @@ impl Hand {
     }
 
     /// Tells Redis at intervals that the jobs in hand are not idle, until the returned handle is dropped. So no other
-    /// consumer takes over a job that takes long.
+    /// consumer takes over a job only because it takes long.
     ///
-    /// Jobs that compute for minutes occupy all CPUs, and a managed queue would not start the heartbeat meanwhile. An
-    /// unbound queue starts its items at once.
+    /// Jobs that compute for minutes occupy all CPUs. A managed queue would not start the heartbeat during that time,
+    /// but an unbound queue starts its items immediately.
     pub(crate) fn beat(
         self: &Arc<Self>,
         stream: &Stream,
@@ -58,7 +60,8 @@ impl Hand {
         let mut link = link.to("keep the jobs").until(Step::Over);
         let (hand, stream, consumer) = (Arc::clone(self), stream.clone(), consumer.to_owned());
         let beat = move || {
-            // Each attempt reads the numbers anew, because some jobs may have ended meanwhile.
+            // Each attempt reads the numbers of the jobs again, because some jobs may have ended since the last
+            // attempt.
             let kept = link.call(|redis| stream.keep(redis, &consumer, &hand.ids()));
             if let Err(error) = kept {
                 eprintln!("fleet: cannot keep the jobs: {error}");

@@ -7,12 +7,12 @@ use sha2::{Digest, Sha512};
 
 const MOST_ROUNDS: u64 = 1_000_000_000;
 
-/// The fields of an entry in the stream. Any program can add entries, so nothing is certain about them.
+/// The fields of an entry in the stream. Any program can add entries, so the fields may have any names and values.
 pub(crate) type Fields = HashMap<Vec<u8>, Vec<u8>>;
 
 pub(crate) struct Job {
-    /// Identifies the job for ever. The number of its entry does not, because a producer that gets no answer may add
-    /// the job twice.
+    /// The name, which identifies the job for ever. The number of the job's entry does not identify it, because a
+    /// producer that gets no answer may add the job twice.
     pub(crate) name: Vec<u8>,
     rounds: u64,
     pause: Duration,
@@ -32,7 +32,7 @@ impl Job {
     /// Returns a hash of the name, in hexadecimal.
     pub(crate) fn run(&self) -> String {
         if !self.pause.is_zero() {
-            // While a job waits, its worker does not count, so another worker computes.
+            // While a job waits, its worker does not count as running, so another worker computes.
             cmwq::blocking(|| std::thread::sleep(self.pause));
         }
         let mut sum = Sha512::digest(&self.name);

@@ -8,10 +8,12 @@ use redis::{Client, Connection, RedisError, RedisResult, RetryMethod};
 use crate::ending::{Ending, Step};
 use crate::stream::{BLOCK, Stream};
 
-/// A server that is silent for this long has failed.
+/// A server that is silent for this long has failed. Answers may also take the time `BLOCK` for which Redis waits for a
+/// job.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The pauses between attempts double, from the first to the longest.
+/// The first and the longest pause between attempts. Each pause is twice as long as the pause before it, up to the
+/// longest.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
@@ -33,7 +35,7 @@ impl Link {
         Self { client, stream, ending, purpose, last, connection: None, has_worked: false }
     }
 
-    /// Returns another link, which is used for this purpose.
+    /// Returns another link to the same Redis, which is used for this purpose.
     pub(crate) fn to(&self, purpose: &'static str) -> Self {
         Self { purpose, ..Self::new(self.client.clone(), self.stream.clone(), Arc::clone(&self.ending)) }
     }
@@ -49,8 +51,9 @@ impl Link {
     }
 
     /// Sends a request under a guard, and repeats it until it succeeds. The request must have the same effect if it is
-    /// repeated, because Redis may have executed a request whose answer was lost. Returns an error only if the process
-    /// ends, or if the link has never worked and cannot work without a change, for example because of a wrong password.
+    /// repeated, because Redis may have executed a request whose answer was lost. Returns an error only in two cases.
+    /// One case is the end of the process. In the other case, the link has never worked and cannot work without a
+    /// change, for example because of a wrong password.
     pub(crate) fn call<T>(
         &mut self,
         request: impl Fn(&mut Connection) -> RedisResult<T>,
@@ -79,7 +82,7 @@ impl Link {
         })
     }
 
-    /// Sends a request once, on a new connection if there is none.
+    /// Sends a request once, on a new connection if the link has no connection.
     pub(crate) fn attempt<T>(
         &mut self,
         request: impl Fn(&mut Connection) -> RedisResult<T>,
@@ -89,8 +92,8 @@ impl Link {
             None => self.connect()?,
         };
         let answer = request(&mut connection)?;
-        // After an error, the connection is dropped, because the next answer on it might belong to an earlier request.
-        // The next connection makes the group again, which is missing if Redis has lost its data.
+        // An error drops the connection, because the next answer on it might belong to an earlier request. The next
+        // connection also makes the group of consumers again if Redis has lost its data.
         self.connection = Some(connection);
         Ok(answer)
     }

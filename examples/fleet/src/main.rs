@@ -1,5 +1,5 @@
 //! A fleet of consumers, for more jobs than one machine can run. Redis distributes the jobs, and on each machine cmwq
-//! runs as many of them as the machine can bear.
+//! runs as many jobs as the machine can bear.
 //!
 //! ```text
 //! cargo run --release -- work                      # on each machine, as often as you like
@@ -10,21 +10,23 @@
 //! kill -KILL ...                                   # after a while, the other consumers take its jobs over
 //! ```
 //!
-//! Each job runs **at least once**. A job runs again if its consumer dies, or is cut off for longer than `--claim`,
-//! before the job is acknowledged. So a job must be *idempotent*: here, its result is stored only once, under the name
-//! of the job. The command that stores the result also acknowledges the job, so neither can happen without the other.
+//! Each job runs **at least once**. A job runs again if, before the job is acknowledged, its consumer dies or is cut
+//! off for longer than `--claim`. So a job must be *idempotent*: in this example, its result is stored only once, under
+//! the name of the job. One command stores the result and acknowledges the job, so neither can happen alone.
 //!
 //! * **Permits decide how much is fetched** (`work.rs`). A consumer asks Redis for as many jobs as it has free places
 //!   in its queue. Jobs that this machine cannot bear stay in Redis, where other machines see them.
-//! * **One item stores the results of all jobs** (`store.rs`). Results that come while it waits for Redis share the
-//!   next command. A job ends when its result is stored, so `--active` also bounds the jobs that are not acknowledged.
-//! * **A heartbeat keeps slow jobs** (`hand.rs`). It runs on an unbound queue, so it never waits for a computing job.
+//! * **One item stores the results of all jobs** (`store.rs`). Results that come while this item waits for Redis share
+//!   the next command. A job ends when its result is stored, so `--active` also bounds the jobs that are not
+//!   acknowledged.
+//! * **A heartbeat keeps slow jobs** with their consumer (`hand.rs`). It runs on an unbound queue, so it never waits
+//!   for a computing job.
 //! * **If Redis goes away** (`link.rs`), consumers keep their jobs and their results, print a message, and try again
 //!   after growing pauses.
 //! * **A job that fails, or kills its consumer**, is taken over after `--claim`, like the jobs of a consumer that died.
 //!   After `--attempts`, the job is moved to a stream for failed jobs.
-//! * **On SIGTERM**, a consumer fetches no more jobs, and finishes those that it has. Jobs that take longer than
-//!   `--grace` are given back, and other consumers take them over at once.
+//! * **On SIGTERM**, a consumer fetches no more jobs, and finishes the jobs that it has. Jobs that take longer than
+//!   `--grace` are given back, and other consumers take them over immediately.
 
 mod args;
 mod ending;
@@ -59,8 +61,8 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    // The main thread gets the signals. On another thread, no signal interrupts a wait for Redis, which would lose the
-    // answer.
+    // The main thread gets the signals. The program runs on another thread, because a signal that interrupts a wait for
+    // Redis would lose the answer.
     match thread::spawn(|| run(args)).join() {
         Ok(Ok(())) => ExitCode::SUCCESS,
         Ok(Err(error)) => {
@@ -85,8 +87,8 @@ fn run(args: Args) -> Result<(), Box<dyn Error + Send + Sync>> {
     }
 }
 
-/// Adds a job for each name. If Redis goes away meanwhile, some jobs may be added twice, but their results are stored
-/// once.
+/// Adds a job for each name. If Redis goes away during the call, some jobs may be added twice, but their results are
+/// stored only once.
 fn add_jobs(add: Add, stream: &Stream, link: Link) -> Result<(), Box<dyn Error + Send + Sync>> {
     /// The number of jobs in one request.
     const CHUNK: usize = 1000;

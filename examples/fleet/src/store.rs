@@ -1,7 +1,7 @@
 //! Collects the results, and stores them in Redis.
 //!
-//! One reusable item stores all collected results by one command. Each new result queues the item, which has no effect
-//! while the item is pending. So all results that come during a command share the next one.
+//! One reusable item stores all collected results by one command. Each new result queues the item, but queueing a
+//! pending item has no effect. So all results that come during a command share the next command.
 
 use std::error::Error;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -35,8 +35,8 @@ impl Store {
             if batch.is_empty() {
                 return;
             }
-            // The link gives up only if the process ends. The jobs are still in hand then, and the process gives them
-            // back.
+            // The link returns an error only at the end of the process. The jobs are then still in hand, and the
+            // process gives them back.
             if let Err(error) = link.call(|redis| stream.store(redis, &batch)) {
                 eprintln!("fleet: {} results are not stored: {error}", batch.len());
                 results.lock().unwrap_or_else(PoisonError::into_inner).extend(batch);
@@ -45,12 +45,12 @@ impl Store {
         Self { queue: WorkQueue::new("results"), step, finished }
     }
 
-    /// Stores the result and acknowledges the job. Returns when both are done, or when the process ends.
+    /// Stores the result and acknowledges the job. Returns when both have happened, or when the process ends.
     pub(crate) fn put(&self, finished: Finished) -> Result<(), Box<dyn Error + Send + Sync>> {
         self.finished.lock().unwrap_or_else(PoisonError::into_inner).push(finished);
         // After this submission, the item runs at least once more, and that run sees this result.
         self.queue.enqueue(&self.step)?;
-        // This waits for that run, under a guard.
+        // The flush waits for that run, under a guard.
         self.step.flush()?;
         Ok(())
     }

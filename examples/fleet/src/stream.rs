@@ -9,8 +9,8 @@
 //!
 //! The braces make a Redis cluster keep all keys on one server, as scripts require. Redis 6.2 or newer is needed.
 //!
-//! The names stay for ever, because the second submission of a job may come at any time. A service would store its
-//! results in a database, under a unique key, and need no such set. Or it would let the names expire.
+//! The names stay for ever, because the second submission of a job may come at any time. A real service would store its
+//! results in a database under a unique key and would need no set of names, or it would let the names expire.
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -20,15 +20,15 @@ use redis::{Connection, RedisResult, cmd};
 use crate::job::Fields;
 use crate::store::Finished;
 
-/// The time for which Redis waits for a job before it answers that there is none. The end of a consumer can be late by
-/// this time.
+/// The time for which Redis waits for a job before it answers that there is no job. The end of a consumer can be late
+/// by this time.
 pub(crate) const BLOCK: Duration = Duration::from_secs(1);
 
 const GROUP: &str = "consumers";
 
-/// Stores each result, unless there is one of the same name already, and acknowledges its job, in one step.
+/// Stores each result unless its name already has a result, and acknowledges its job in the same step.
 ///
-/// KEYS: jobs, results, names. ARGV: the group; then the entry, name and result of each job.
+/// KEYS: jobs, results, names. ARGV: the group, and then the entry, name and result of each job.
 const STORE: &str = "
 for i = 2, #ARGV, 3 do
     if redis.call('SADD', KEYS[3], ARGV[i + 1]) == 1 then
@@ -38,7 +38,8 @@ for i = 2, #ARGV, 3 do
     redis.call('XDEL', KEYS[1], ARGV[i])
 end";
 
-/// Moves jobs to another stream, unless another consumer has taken them over meanwhile. Returns their number.
+/// Moves jobs to another stream, except jobs that another consumer has taken over before. Returns the number of moved
+/// jobs.
 ///
 /// KEYS: jobs, dead. ARGV: the group, the consumer, the idle time in milliseconds, and the entries.
 const SET_ASIDE: &str = "
@@ -54,8 +55,8 @@ for i = 4, #ARGV do
 end
 return moved";
 
-/// Removes this consumer from the group, and the consumers that were silent for long. A consumer with jobs stays,
-/// because its jobs would be lost.
+/// Removes this consumer from the group, and the consumers that were silent for long. A consumer with jobs is not
+/// removed, because its jobs would be lost.
 ///
 /// KEYS: jobs. ARGV: the group, the consumer, the idle time in milliseconds.
 const LEAVE: &str = "
@@ -84,7 +85,7 @@ pub(crate) struct Entry {
 pub(crate) struct Abandoned {
     pub(crate) id: String,
     pub(crate) consumer: String,
-    /// The number of times that the job was fetched.
+    /// The number of times that the job was given to a consumer.
     pub(crate) deliveries: u64,
 }
 
@@ -147,7 +148,7 @@ impl Stream {
         Ok(answer.into_iter().map(abandoned).collect())
     }
 
-    /// Takes these jobs over, unless another consumer has taken them over meanwhile.
+    /// Takes these jobs over, except jobs that another consumer has taken over before.
     pub(crate) fn take_over(
         &self,
         redis: &mut Connection,
@@ -186,15 +187,15 @@ impl Stream {
         claim.arg(&self.jobs).arg(GROUP).arg(consumer).arg(0).arg(ids).arg("JUSTID").exec(redis)
     }
 
-    /// Lets other consumers take all jobs of this consumer over at once. Returns the number of jobs. The delivery to
-    /// this consumer does not count as an attempt, because the jobs have not failed.
+    /// Permits other consumers to take over all jobs of this consumer immediately, and returns the number of jobs. The
+    /// delivery to this consumer does not count as an attempt, because the jobs have not failed.
     pub(crate) fn give_back(
         &self,
         redis: &mut Connection,
         consumer: &str,
         claim: Duration,
     ) -> RedisResult<usize> {
-        /// The greatest number of jobs in the request. No consumer has so many.
+        /// The greatest number of jobs in the request. No consumer has so many jobs.
         const ALL: usize = 100_000;
         let mut pending = cmd("XPENDING");
         pending.arg(&self.jobs).arg(GROUP).arg("-").arg("+").arg(ALL).arg(consumer);
@@ -222,7 +223,8 @@ impl Stream {
         script.exec(redis)
     }
 
-    /// Removes this consumer from the group, and the others that were silent for `silence`. Consumers with jobs stay.
+    /// Removes this consumer from the group, and the other consumers that were silent for `silence`. Consumers with
+    /// jobs are not removed.
     pub(crate) fn leave(&self, redis: &mut Connection, consumer: &str, silence: Duration) -> RedisResult<()> {
         let mut script = cmd("EVAL");
         script.arg(LEAVE).arg(1).arg(&self.jobs).arg(GROUP).arg(consumer).arg(millis(silence)).exec(redis)
@@ -236,7 +238,7 @@ impl Stream {
         type Pending = (u64, Option<String>, Option<String>, Option<Vec<(String, String)>>);
         let (jobs, results, dead, (pending, _, _, consumers)): (u64, u64, u64, Pending) =
             lengths.query(redis)?;
-        // Acknowledged jobs are deleted.
+        // The stream contains no acknowledged jobs, because they are deleted.
         let waiting = jobs.saturating_sub(pending);
         let mut text = format!("waiting {waiting}, in hand {pending}, stored {results}, set aside {dead}\n");
         for (consumer, jobs) in consumers.into_iter().flatten() {

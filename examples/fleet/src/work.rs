@@ -15,7 +15,7 @@ use crate::link::Link;
 use crate::store::{Finished, Store};
 use crate::stream::{Abandoned, Entry, Stream};
 
-/// The number of times per `--claim` that a consumer looks for abandoned jobs.
+/// The number of times in the time `--claim` that a consumer looks for abandoned jobs.
 const LOOKS: u32 = 4;
 
 struct Consumer<'a> {
@@ -37,18 +37,18 @@ pub(crate) fn run(args: &Work, stream: &Stream, link: &Link) -> Result<(), Box<d
         let _heartbeat = consumer.hand.beat(stream, &args.name, args.claim, link)?;
         eprintln!("fleet: {} takes jobs", args.name);
         let fetched = consumer.fetch_until_asked(&mut requests);
-        // The heartbeat goes on until the last job is done.
+        // The heartbeat continues until the last job is done.
         consumer.finish(fetched.is_ok());
         fetched
     };
 
     link.ending().set_over();
     let left = consumer.hand.ids().len();
-    // Drops the jobs that have not begun. Nothing interrupts the others, which end with the process.
+    // Drops the jobs that have not begun. Jobs that run are not interrupted, and end with the process.
     executor.shutdown(Duration::ZERO)?;
-    // This gives back the jobs in hand, and jobs whose message was lost when the connection broke.
+    // This request gives back the jobs in hand, and jobs whose message was lost when the connection broke.
     match requests.attempt(|redis| stream.give_back(redis, &args.name, args.claim)) {
-        // If this fails, the consumer's name stays in Redis, until a later end of another consumer removes it.
+        // If this request fails, the consumer's name stays in Redis until another consumer removes it at its own end.
         Ok(0) => drop(requests.attempt(|redis| stream.leave(redis, &args.name, 100 * args.claim))),
         Ok(jobs) => eprintln!("fleet: {jobs} jobs are given back"),
         Err(error) => {
@@ -86,8 +86,8 @@ impl Consumer<'_> {
         }
     }
 
-    /// Waits until the queue has room. Returns a permit for each job that fits, or none if there is no room for a
-    /// while.
+    /// Waits until the queue has room. Returns a permit for each job that fits, or no permits if the queue has no room
+    /// for a while.
     fn permits(&self) -> Result<Vec<Permit>, QueueError> {
         let first = match self.jobs.reserve_timeout(Duration::from_millis(250)) {
             Ok(permit) => permit,
@@ -103,7 +103,7 @@ impl Consumer<'_> {
     fn take_over(&self, link: &mut Link, count: usize) -> Result<Vec<Entry>, RedisError> {
         let Work { name, claim, attempts, .. } = self.args;
         let mut abandoned = link.call(|redis| self.stream.abandoned(redis, *claim, count))?;
-        // After a long stall, this consumer's own jobs look abandoned, too. The next heartbeat corrects that.
+        // After a long stall, this consumer's own jobs seem abandoned, too. The next heartbeat corrects that.
         abandoned.retain(|job| !self.hand.has(&job.id));
         let (hopeless, others): (Vec<Abandoned>, _) =
             abandoned.into_iter().partition(|job| job.deliveries >= *attempts);
@@ -128,7 +128,7 @@ impl Consumer<'_> {
         permit.spawn_detached(move || {
             let id = held.id.clone();
             if let Err(error) = execute(held, &entry, &store) {
-                // The job is not in hand any more. So it counts as abandoned after a while, and is tried again.
+                // The job is not in hand any more. So after a while the job counts as abandoned, and is tried again.
                 eprintln!("fleet: the job {id} has failed: {error}");
             }
         })?;
@@ -147,7 +147,7 @@ impl Consumer<'_> {
     }
 }
 
-/// The item: runs a job, and stores its result.
+/// Runs a job and stores its result, in an item.
 fn execute(held: Held, entry: &Entry, store: &Store) -> Result<(), Box<dyn Error + Send + Sync>> {
     let job = Job::parse(&entry.fields)?;
     let result = job.run();

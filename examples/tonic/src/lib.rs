@@ -1,7 +1,7 @@
 //! The interface of the service, for servers and clients.
 //!
-//! `digest.rs` was generated from `digest.proto`, so the build needs neither `protoc` nor a build script. After a
-//! change of the interface, generate it again:
+//! `digest.rs` was generated from `digest.proto` once, so the build needs neither `protoc` nor a build script. After a
+//! change of the interface, this call generates `digest.rs` again:
 //! `tonic_prost_build::configure().out_dir("src").compile_protos(&["digest.proto"], &["."])`.
 
 #[rustfmt::skip]

@@ -7,14 +7,14 @@
 //! ```
 //!
 //! tokio's threads only do HTTP. Code that computes is an item of a queue. The item's handle is a future, which the
-//! call awaits. So the health check answers while all CPUs compute.
+//! call awaits. So the service answers health checks even while all CPUs compute.
 //!
-//! * **Load shedding.** `Sum` reserves a place in the queue. If there is none, it answers UNAVAILABLE. The answer says
-//!   when to retry, in the form that gRPC's retry policies understand.
-//! * **Backpressure.** `Sums` awaits a place for each request of its stream. Meanwhile it reads no further requests, so
-//!   the window of the connection fills, and the client stops sending.
-//! * **Calls that end early.** If the client cancels a call, or its deadline passes, tonic drops the call's future. If
-//!   the item has not begun, it is cancelled.
+//! * **Load shedding.** `Sum` reserves a place in the queue. If the queue has no free place, the call answers
+//!   UNAVAILABLE. The answer says when to retry, in the form that gRPC's retry policies understand.
+//! * **Backpressure.** `Sums` awaits a place for each request of its stream. While requests wait for places, the call
+//!   reads only a few further requests. So the window of the connection fills, and the client stops sending.
+//! * **Calls that end early.** If the client cancels a call, or the call's deadline passes, tonic drops the call's
+//!   future. An item that has not begun is then cancelled.
 //! * **A clean end.** On SIGTERM or SIGINT, the health check says NOT_SERVING, and streams accept no further requests.
 //!   The service finishes its calls, and shuts the executor down. Calls that take longer than `--grace` are cut off,
 //!   and the exit code is 1.
@@ -38,7 +38,7 @@ use tonic_service::digest::digest_server::DigestServer;
 use crate::args::{Args, HELP};
 use crate::service::Service;
 
-/// The moment of the signal, once it has come.
+/// Receives the moment of the signal when the signal has come.
 type Asked = watch::Receiver<Option<Instant>>;
 
 fn main() -> ExitCode {
@@ -93,7 +93,7 @@ async fn run(args: &Args) -> Result<(), Box<dyn Error>> {
     };
     println!("stopping{}", if is_late { ", with calls that took too long" } else { "" });
 
-    // The shutdown gets the rest of the grace period. Items whose clients went away may still run.
+    // The shutdown gets the remaining part of the grace period, because items whose clients went away may still run.
     let begin = *asked.borrow();
     let rest = begin.map_or(Duration::ZERO, |begin| args.grace.saturating_sub(begin.elapsed()));
     let report = executor.shutdown_async(rest).await?;
@@ -101,7 +101,7 @@ async fn run(args: &Args) -> Result<(), Box<dyn Error>> {
     if is_late || !report.is_complete() { Err("not every call was finished".into()) } else { Ok(()) }
 }
 
-/// SIGTERM or SIGINT asks the service to end.
+/// Starts a task that waits for SIGTERM or SIGINT, which asks the service to end.
 fn asked_by_signal() -> Result<Asked, Box<dyn Error>> {
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     let (tell, told) = watch::channel(None);

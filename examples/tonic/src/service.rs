@@ -15,7 +15,7 @@ use crate::{Asked, moment};
 
 const MOST_ROUNDS: u64 = 10_000_000;
 
-/// The number of rounds between two looks at the token. A round takes a third of a microsecond, and a look some
+/// The number of rounds between two checks of the token. A round takes a third of a microsecond, and a check some
 /// nanoseconds.
 const ROUNDS_BETWEEN_LOOKS: u64 = 64;
 
@@ -55,13 +55,13 @@ impl Digest for Service {
                 begin(permit, request)?.await
             }
         });
-        // No task is needed: the connection polls these futures when the client reads replies, and drops them when the
+        // These futures need no task. The connection polls them when the client reads replies, and drops them when the
         // client goes away.
         Ok(Response::new(Box::pin(replies.buffered(WINDOW))))
     }
 }
 
-/// Ends a stream of requests when the service is asked to end. Requests that were accepted before are answered.
+/// Ends a stream of requests when the service is asked to end. Requests that were accepted before that are answered.
 fn until_asked(
     requests: Streaming<SumRequest>,
     asked: Asked,
@@ -100,8 +100,8 @@ fn begin(permit: Permit, SumRequest { data, rounds }: SumRequest) -> Result<Runn
     item.map(|item| Running(item.stop_on_drop())).map_err(|error| refused(error.error))
 }
 
-/// An item that a call awaits. If the call ends early, this value is dropped. That cancels the item or, if the item has
-/// begun, asks it to stop.
+/// An item that a call awaits. If the call ends early, this value is dropped. The drop cancels an item that has not
+/// begun, and asks an item that has begun to stop.
 struct Running(StopOnDrop<Result<SumReply, Cancelled>>);
 
 impl Future for Running {
@@ -110,7 +110,7 @@ impl Future for Running {
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         Pin::new(&mut self.0).poll(context).map(|result| match result {
             Ok(reply) => reply.map_err(|_: Cancelled| ending()),
-            // The panic hook has reported it.
+            // The panic hook has reported the panic.
             Err(JoinError::Panicked(_)) => Err(Status::internal("this failed")),
             Err(_) => Err(ending()),
         })
@@ -121,7 +121,7 @@ fn refused(error: QueueError) -> Status {
     if error != QueueError::Full {
         return ending();
     }
-    // The number of milliseconds for which clients with a retry policy wait.
+    // Clients with a retry policy wait for this number of milliseconds.
     let mut metadata = MetadataMap::new();
     metadata.insert("grpc-retry-pushback-ms", MetadataValue::from_static("1000"));
     Status::with_metadata(Code::Unavailable, "busy, try again in a second", metadata)

@@ -18,10 +18,10 @@ use tonic_health::pb::health_client::HealthClient;
 use tonic_service::digest::digest_client::DigestClient;
 use tonic_service::digest::{SumReply, SumRequest};
 
-/// On a busy machine, each of these tests takes less time than this.
+/// A time limit. Even on a busy machine, each of these tests takes less time.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// This many rounds take a tenth of a second or more, and some seconds without optimisation.
+/// A number of rounds that takes a tenth of a second or more, and some seconds without optimisation.
 const LONG: u64 = 300_000;
 
 struct Service {
@@ -54,7 +54,7 @@ impl Service {
         kill_process(Pid::from_child(&self.process), Signal::TERM).expect("it is there");
     }
 
-    /// Waits for the end, and returns the rest of the output.
+    /// Waits for the end of the service, and returns its status and its remaining output.
     async fn end(mut self) -> (ExitStatus, String) {
         let end = move || {
             let status = wait(&mut self.process, PATIENCE).expect("it ends");
@@ -107,8 +107,8 @@ async fn the_service_answers_calls() {
     assert!(status.success() && text.starts_with("stopping\n"), "{text}");
 }
 
-/// spec: I1.8: of many calls at the same time, some are answered and the others are shed. Meanwhile the service says
-/// that it is healthy.
+/// spec: I1.8: of many calls at the same time, some are answered and the others are shed. At the same time, the service
+/// answers health checks with SERVING.
 #[tokio::test(flavor = "multi_thread")]
 async fn calls_beyond_the_bound_are_shed_and_the_service_stays_healthy() {
     let service = Service::start(&["--active", "2", "--pending", "2"]);
@@ -142,7 +142,8 @@ async fn calls_beyond_the_bound_are_shed_and_the_service_stays_healthy() {
     assert!(slowest < Duration::from_secs(5), "{slowest:?}");
 }
 
-/// spec: I1.8: a stream of 500 requests through a queue of two places. None is refused, and the replies are in order.
+/// spec: I1.8: a stream sends 500 requests through a queue of two places. No request is refused, and the replies are in
+/// order.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stream_waits_for_room() {
     let service = Service::start(&["--active", "1", "--pending", "2"]);
@@ -193,7 +194,7 @@ async fn calls_in_flight_are_finished_at_the_end() {
     assert!(status.success() && text.starts_with("stopping\n"), "{text}");
 }
 
-/// spec: I1.8: a call that takes too long does not keep the service.
+/// spec: I1.8: a call that takes too long does not keep the service from ending.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_end_has_a_time_limit() {
     let service = Service::start(&["--active", "1", "--pending", "1", "--grace", "0"]);
@@ -207,7 +208,7 @@ async fn the_end_has_a_time_limit() {
     assert!(is_shed(&first.expect_err("no call is done so soon")));
     service.terminate();
     let (status, text) = service.end().await;
-    // The items are asked to stop, so the report may come after their end.
+    // The items are asked to stop, so they may have ended before the report.
     assert!(text.contains("calls that took too long"), "{text}");
     assert_eq!(status.code(), Some(1), "{text}");
     while let Some(call) = calls.join_next().await {
@@ -215,8 +216,8 @@ async fn the_end_has_a_time_limit() {
     }
 }
 
-/// spec: I1.8: the item of a call that ends early stops. So the next call is served long before the item would have
-/// been done.
+/// spec: I1.8: the item of a call that ends early stops. So the next call is served long before that item would have
+/// ended.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_call_that_ends_early_stops_its_item() {
     let service = Service::start(&["--active", "1", "--pending", "2"]);
@@ -228,12 +229,12 @@ async fn a_call_that_ends_early_stops_its_item() {
     let mut calls = JoinSet::new();
     let mut long = client.clone();
     calls.spawn(async move { long.sum(request(0, 30 * LONG)).await });
-    // It runs as soon as a short call waits behind it for longer than it would take.
+    // The long call runs when a short call has to wait for longer than the time `usual`.
     let mut short = client.clone();
     while timeout(usual, short.sum(request(1, 1))).await.is_ok() {}
     let begin = Instant::now();
     calls.shutdown().await;
-    // The short call that was given up may still have the place.
+    // The short call that was abandoned may still occupy a place.
     while timeout(PATIENCE, short.sum(request(1, 1))).await.expect("in time").is_err() {}
     let took = begin.elapsed();
     assert!(took < usual * 10, "{took:?}, though a thirtieth of the long call takes {usual:?}");

@@ -16,7 +16,7 @@ pub(crate) fn first_two() -> Result<CpuSet, Box<dyn Error + Send + Sync>> {
     Ok(cpus)
 }
 
-/// Binds the calling thread to one of them.
+/// Binds the calling thread to one CPU.
 #[cfg(target_os = "linux")]
 pub(crate) fn stay_on(cpu: usize) -> Result<(), Box<dyn Error + Send + Sync>> {
     let mut one = rustix::thread::CpuSet::new();

@@ -91,7 +91,7 @@ impl Command {
     }
 }
 
-/// The other words of this command line are the task.
+/// Reads the task of a process under valgrind from the other words of the command line.
 fn count(parser: &mut lexopt::Parser) -> Result<Task, lexopt::Error> {
     let words: Vec<String> = parser.values()?.map(ValueExt::string).collect::<Result<_, _>>()?;
     Task::from_words(&words)

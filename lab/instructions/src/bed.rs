@@ -1,7 +1,8 @@
 //! The setting in which operations are counted: queues on two CPUs, and items that hold their workers.
 //!
-//! The issuer is counted while an item holds each worker that could serve the queue. A worker is counted while no
-//! thread issues. So no count depends on the relative speed of threads: there are no wake-ups and no contended locks.
+//! While the issuer is counted, each worker that could serve the queue is held by an item. While a worker is counted,
+//! no thread issues items. So no count includes wake-ups or contended locks, and none depends on the relative speed of
+//! threads.
 
 use std::error::Error;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -13,7 +14,7 @@ use crate::{affinity, request};
 pub(crate) const UNLIMITED: &str = "the queue has no limit";
 pub(crate) const NO_PANIC: &str = "the item does not panic";
 
-/// The most items that a queue admits at once. All counted items fit below.
+/// The most items that a queue admits at the same time. The number of counted items is below it.
 pub(crate) const MAX_ACTIVE: usize = 512;
 
 /// The kind of the queue.
@@ -21,7 +22,7 @@ pub(crate) const MAX_ACTIVE: usize = 512;
 pub(crate) enum Kind {
     PerCpu,
     Default,
-    /// One item at a time: the others wait in the queue's list for a slot.
+    /// The queue runs one item at a time, and the other items wait in its list for a slot.
     Ordered,
 }
 
@@ -34,7 +35,7 @@ impl Kind {
         }
     }
 
-    /// Returns how many items it takes until the queue's pool starts no further one.
+    /// Returns how many items have to hold workers until the queue's pool starts no further item.
     fn holders(self) -> usize {
         match self {
             Self::PerCpu | Self::Ordered => 1,
@@ -45,7 +46,8 @@ impl Kind {
 
 pub(crate) struct Bed {
     pub(crate) queue: WorkQueue,
-    /// Another queue of the same pools; for ordered queues the same one, because its items take turns.
+    /// The queue of the holding items: another queue of the same pools. For an ordered queue it is that queue itself,
+    /// because its items take turns.
     gate: WorkQueue,
     holders: usize,
 }
@@ -57,8 +59,9 @@ struct Gate {
 }
 
 impl Bed {
-    /// Makes an executor on the first two CPUs, in one pod. Detection is off, because the holding items block and run
-    /// for long. `counts_workers`: everything that the workers do is counted.
+    /// Makes an executor on the first two CPUs, in one pod (a group of CPUs that share a worker pool). Detection is
+    /// off, because the holding items block and run for long. If `counts_workers` is set, all instructions of the
+    /// workers are counted.
     pub(crate) fn new(kind: Kind, counts_workers: bool) -> Result<Self, Box<dyn Error + Send + Sync>> {
         let cpus = affinity::first_two()?;
         let mut executor = Executor::builder();
@@ -78,12 +81,12 @@ impl Bed {
         };
         let queue = build("counted")?;
         let gate = if kind == Kind::Ordered { queue.clone() } else { build("gate")? };
-        // The calling thread is not the main one, whose CPUs all workers get.
+        // The calling thread is not the main thread. All workers get the CPUs of the main thread.
         affinity::stay_on(cpus.first().unwrap_or(0))?;
         Ok(Self { queue, gate, holders: kind.holders() })
     }
 
-    /// Counts the issuer, after a preparation.
+    /// Calls `prepare`, and then counts the instructions of the calling thread in `issue`.
     pub(crate) fn issue(&self, prepare: impl FnOnce(), issue: impl FnOnce()) {
         let gates = self.hold();
         prepare();
@@ -94,12 +97,12 @@ impl Bed {
         self.settle();
     }
 
-    /// Counts the worker that runs the items of `issue`. The first and the last of these have to call
+    /// Counts the worker that runs the items of `issue`. The first and the last of these items have to call
     /// [`request::toggle`].
     pub(crate) fn run(&self, issue: impl FnOnce()) {
         let mut gates = self.hold();
         issue();
-        // One worker serves the queue; the others are still held.
+        // One worker serves the queue, and items still hold the other workers.
         gates.remove(0).open();
         self.settle();
         gates.into_iter().for_each(Gate::open);
@@ -110,7 +113,7 @@ impl Bed {
         self.queue.flush().expect("the caller is no item");
     }
 
-    /// Returns when all workers are held.
+    /// Submits the holding items, and returns when they hold all workers.
     fn hold(&self) -> Vec<Gate> {
         let gates: Vec<(Gate, Receiver<()>)> = (0..self.holders).map(|_| Gate::close(&self.gate)).collect();
         let begun = |(gate, begun): (Gate, Receiver<()>)| {

@@ -10,7 +10,7 @@ use std::time::Duration;
 use crate::case::{CASES, Case};
 use crate::profile::Profile;
 
-/// The time limit of a case, which takes two seconds, or ten on a busy machine.
+/// The time limit of a case. A case takes two seconds, or ten seconds on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// The name of callgrind's output files, to which it appends the number of the round.
@@ -44,7 +44,8 @@ impl Task {
         Some(Self { case, idle: idle.parse().ok()?, rounds: rounds.parse().ok()? })
     }
 
-    /// Runs in the counted process. The operation runs on another thread than the main one, whose CPUs all others get.
+    /// Does the task, in the counted process. The operation does not run on the main thread, because all other threads
+    /// get the CPUs of the main thread.
     pub(crate) fn run(self) -> Result<(), Box<dyn Error + Send + Sync>> {
         let case = self.case.name();
         thread::spawn(move || {
@@ -79,14 +80,14 @@ impl Task {
         let mut output = std::ffi::OsString::from("--callgrind-out-file=");
         output.push(folder.join(OUTPUT));
         let mut command = Command::new("valgrind");
-        // Threads take turns where valgrind supports that, so that a round trip always takes the same path.
+        // Threads take turns if valgrind supports that. So the code of a round trip always takes the same path.
         command.args(["--quiet", "--tool=callgrind", "--collect-atstart=no", "--fair-sched=try"]).arg(output);
         command.arg(std::env::current_exe()?).arg("--count").args(self.words());
         Ok(command.output().map_err(|error| format!("valgrind cannot be started: {error}"))?)
     }
 }
 
-/// Returns callgrind's total, if it counts only instructions, as it does by default.
+/// Returns callgrind's total. Returns `None` if callgrind counted more than instructions, which are its default.
 fn total(text: &str) -> Option<u64> {
     let line = |name: &str| text.lines().find_map(|line| line.strip_prefix(name));
     (line("events: ")?.trim() == "Ir").then_some(())?;

@@ -10,16 +10,17 @@ use cmwq::{BlockingGuard, Work};
 use crate::bed::{Bed, Kind, MAX_ACTIVE, NO_PANIC, UNLIMITED};
 use crate::request;
 
-/// The operations of a round. With the two items that begin and end the count, they are fewer than a queue admits at
-/// once.
+/// The operations of a round. A queue admits all of them at the same time, and also the two items that begin and end
+/// the count.
 const TIMES: usize = 500;
-/// The count goes from within the first of these items to within the last one.
+/// The operations in a round of the `run` cases. The count begins within the first item of the round and ends within
+/// the last one.
 const BETWEEN: usize = TIMES + 1;
-/// The round trips of a round. Each waits several times until the system runs another thread, which takes long on a
-/// busy machine.
+/// The round trips of a round. Each round trip waits several times until the system runs another thread, and such a
+/// wait is long on a busy machine.
 const TRIPS: usize = 100;
 
-/// The largest bound of an operation that a single thread carries out.
+/// The largest bound among the operations that a single thread carries out.
 const ONE_THREAD: f64 = 5.0;
 
 const _: () = assert!(BETWEEN < MAX_ACTIVE);
@@ -69,8 +70,8 @@ impl Case {
         format!("{}/{}", self.operation, self.kind.name())
     }
 
-    /// Returns how far a count may be above its record, in per cent, if the bound for the counts of a single thread is
-    /// this one.
+    /// Returns how far a count may be above its record, in per cent. `of_one_thread` replaces the bound of an operation
+    /// that a single thread carries out.
     pub(crate) fn bound(&self, of_one_thread: Option<f64>) -> f64 {
         of_one_thread.filter(|_| self.bound <= ONE_THREAD).unwrap_or(self.bound)
     }
@@ -80,8 +81,8 @@ impl Case {
         name == self.operation || name == self.name()
     }
 
-    /// Runs some rounds without counting, until one-time allocations and measurements are done, and then the counted
-    /// ones.
+    /// Runs `idle` rounds, which are not counted, and then the counted rounds. All one-time allocations and
+    /// measurements happen in the idle rounds.
     pub(crate) fn count(&self, idle: usize, rounds: usize) -> Result<(), Box<dyn Error + Send + Sync>> {
         let bed = Bed::new(self.kind, self.operation == "round-trip")?;
         let works: Vec<Work> = (0..TIMES).map(|_| Work::new(|| ())).collect();

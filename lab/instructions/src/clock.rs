@@ -1,27 +1,29 @@
 //! Clocks that stand still while instructions are counted.
 //!
-//! A worker reads its CPU clock after a number of items that depends on their duration, and whenever a tick of the
-//! coarse clock has passed. Under callgrind items take fifty times as long, and more if the machine is busy. So the
-//! clock would be read after every twenty short items instead of every thousand, which is 2 to 5 % of an item's count
-//! and varies. With clocks that stand still, all items are short, as they really are.
+//! A worker reads its CPU clock after a number of items that depends on their duration. It also reads it whenever a
+//! tick of the coarse clock has passed. Under callgrind, items take fifty times as long, and more on a busy machine. So
+//! a worker would read the clock after every twenty short items instead of every thousand. These readings would be 2 to
+//! 5 % of an item's count, and they would vary. With clocks that stand still, all items seem short, as they are outside
+//! of valgrind.
 //!
-//! Only two clocks stand still, which no thread uses to sleep: the CPU clock of a thread, and the coarse one. The
-//! others go on.
+//! Only two clocks stand still: the CPU clock of a thread, and the coarse clock. No thread uses them to sleep. All
+//! other clocks run.
 #![allow(unsafe_code, reason = "takes the place of a function of the C library, for this program alone")]
 
 use std::ffi::c_int;
 
-/// Replaces the function of the C library: the linker prefers a program's own function to that of a library, so cmwq
-/// calls this one.
+/// Replaces the function of the C library. The linker prefers a program's own function to that of a library, so cmwq
+/// calls this function.
 ///
 /// # Safety
 ///
 /// The same as for the C library's function: `time` is null, or points to memory for a time.
 #[unsafe(no_mangle)]
-// SAFETY: the symbol is meant to take the place of the C library's, and has its signature and its promises.
+// SAFETY: the symbol is meant to replace the C library's symbol, and the function has the same signature and promises.
 unsafe extern "C" fn clock_gettime(clock: libc::clockid_t, time: *mut libc::timespec) -> c_int {
     if matches!(clock, libc::CLOCK_THREAD_CPUTIME_ID | libc::CLOCK_MONOTONIC_COARSE) {
-        // SAFETY: the caller's promise; no caller passes null for these clocks.
+        // SAFETY: the caller promises that `time` is null or points to memory for a time, and no caller passes null for
+        // these clocks.
         unsafe { time.write(libc::timespec { tv_sec: 1, tv_nsec: 0 }) };
         return 0;
     }
@@ -50,7 +52,7 @@ mod tests {
 
     fn nanos(clock: libc::clockid_t) -> i64 {
         let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-        // SAFETY: the pointer is to memory of the right type.
+        // SAFETY: the pointer leads to memory of the right type.
         assert_eq!(unsafe { libc::clock_gettime(clock, &raw mut time) }, 0);
         time.tv_sec * 1_000_000_000 + time.tv_nsec
     }

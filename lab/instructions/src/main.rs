@@ -8,32 +8,33 @@
 //! make bench-testing
 //! ```
 //!
-//! Callgrind counts each operation in a process of its own, in some rounds of 500 operations (100 if they are long).
-//! The median of the rounds is shown.
+//! Callgrind counts each operation in a process of its own, in some rounds of 500 operations (100 for long operations).
+//! The program shows the median of the rounds.
 //!
 //! # The contents of a count
 //!
-//! The instructions of one thread in user space: those of cmwq, and those of the standard library and the C library on
-//! its behalf, including the allocator. A count does not include the kernel, and ignores the speed of instructions: an
-//! atomic read-modify-write is one instruction, but costs as much as twenty.
+//! A count contains the instructions of one thread in user space. It includes the instructions of cmwq, and those of
+//! the standard library, the C library and the allocator that cmwq calls. A count does not include the kernel, and
+//! ignores the speed of instructions: an atomic read-modify-write is one instruction, but costs as much as twenty.
 //!
-//! * The issuer is counted while all workers are held, and a worker while no thread issues, so no count depends on the
-//!   relative speed of threads. Only `round-trip` counts both sides of a wake-up. Whether the joiner has to sleep
-//!   depends on the system, is the same in all rounds of a run, and makes a fifth of the count. So its bound is wider.
-//!   In the build of `make bench-check`, a thread sleeps at once. Otherwise it would stay awake for a while first, and
-//!   the length of that search depends on the machine's load.
-//! * Two kinds of clock stand still, so that workers read them as often as outside of valgrind; see `clock`.
-//!   A reading of a clock counts a call of a few instructions, in place of 30 to 40.
-//! * Valgrind supports neither restartable sequences nor the vDSO. So `sched_getcpu` is a system call here, which takes
-//!   about 16 instructions more than elsewhere. Each submission has one.
+//! * The issuer is counted while items hold all workers, and a worker is counted while no thread issues items. So no
+//!   count depends on the relative speed of threads. Only `round-trip` counts both sides of a wake-up. The system
+//!   decides whether the joiner has to sleep, which makes a fifth of the count and is the same in all rounds of a run.
+//!   So the bound of `round-trip` is wider. In the build of `make bench-check`, an idle thread sleeps immediately.
+//!   Otherwise it would first search for work for a while, and the length of that search depends on the machine's load.
+//! * Two kinds of clock stand still, so that workers read them as often as outside of valgrind; see `clock`. A reading
+//!   of such a clock counts as a few instructions, and not as the usual 30 to 40.
+//! * Valgrind supports neither restartable sequences nor the vDSO. So `sched_getcpu` is a system call under valgrind,
+//!   and takes about 16 instructions more than elsewhere. Each submission calls it once.
 //! * The executor has two CPUs in one pod, on every machine, and detection is off.
 //!
 //! # Why not gungraun
 //!
-//! gungraun compares a run with the files of a former one, which are too large for a repository and depend on the
-//! machine. It reports totals, and not a number for each item. It requires `cargo install` of exactly its version.
-//! Starting and stopping a count in the middle of a worker's loop requires client requests there, too, whose crates
-//! need libclang. So this program starts valgrind itself and reads a line of its output.
+//! gungraun compares a run with the files of a former run. These files are too large for a repository and depend on the
+//! machine. gungraun reports totals, and not a number for each item. Its runner has to be installed by `cargo install`
+//! in exactly the same version. With gungraun, too, only client requests can start and stop a count in the middle of a
+//! worker's loop, and their crates need libclang. So this program starts valgrind itself and reads a line of its
+//! output.
 //!
 //! | module | |
 //! |---|---|
@@ -122,7 +123,7 @@ fn run(args: &Args) -> Result<bool, Box<dyn Error + Send + Sync>> {
     Ok(report.is_well())
 }
 
-/// Shows the progress, on a terminal.
+/// Shows the progress on standard error, if that is a terminal.
 fn progress(what: &str) {
     if io::stderr().is_terminal() {
         eprint!("\r{what:<30}\r");

@@ -1,11 +1,11 @@
 //! The instructions of each function. Inlined code counts for the function that contains it.
 //!
-//! `callgrind_annotate` would attribute everything to a thread's first function, because counting begins inside of
-//! other functions.
+//! `callgrind_annotate` would attribute all instructions to a thread's first function, because counting begins in the
+//! middle of other functions.
 
 use std::collections::HashMap;
 
-/// The instructions of each function itself, over some rounds.
+/// The instructions of each function in some rounds, without those of the functions that it calls.
 #[derive(Debug, Default)]
 pub(crate) struct Profile {
     functions: HashMap<String, u64>,
@@ -31,7 +31,8 @@ impl Profile {
         }
     }
 
-    /// Returns the functions with the most instructions, in order, for each of this many operations.
+    /// Returns the functions with the most instructions, the largest number first. The numbers are instructions per
+    /// operation, for this many operations.
     pub(crate) fn most(&self, operations: usize) -> Vec<(String, f64)> {
         let total: u64 = self.functions.values().sum();
         let matters = |(_, own): &(&String, &u64)| **own * 200 >= total && **own > 0;
@@ -42,7 +43,7 @@ impl Profile {
     }
 }
 
-/// Returns the name of a function. callgrind writes a name once with a number, and only the number from then on.
+/// Returns the name of a function. callgrind writes a name together with a number once, and later only the number.
 fn known<'t>(names: &mut HashMap<&'t str, &'t str>, text: &'t str) -> &'t str {
     match text.split_once(' ') {
         Some((number, name)) => {
@@ -53,7 +54,7 @@ fn known<'t>(names: &mut HashMap<&'t str, &'t str>, text: &'t str) -> &'t str {
     }
 }
 
-/// Returns the cost in a line that begins with a position, absolute or relative to the last one.
+/// Returns the cost in a line. Such a line begins with a position, which is absolute or relative to the last position.
 fn cost(line: &str) -> Option<u64> {
     line.starts_with(|first: char| first.is_ascii_digit() || "+-*".contains(first)).then_some(())?;
     line.split_once(' ')?.1.trim().parse().ok()

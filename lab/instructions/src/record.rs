@@ -37,8 +37,8 @@ impl Record {
         serde_json::from_str(text)
     }
 
-    /// Returns the former record with these counts in it. If the counts are complete, nothing of the former record is
-    /// used.
+    /// Returns the former record with these counts in it. If `is_all` is set, the counts are complete, and no part of
+    /// the former record is used.
     pub(crate) fn updated(
         former: Option<Self>,
         toolchain: Toolchain,
@@ -57,7 +57,7 @@ impl Record {
             instructions = former.instructions;
         }
         for (case, counts) in counts {
-            // One digit more than necessary is kept, so that the file shows changes.
+            // The record keeps one digit more than necessary, so that the file shows small changes.
             instructions.insert(case.name(), (median(&counts.rounds) * 10.0).round() / 10.0);
         }
         Ok(Self { toolchain, instructions })

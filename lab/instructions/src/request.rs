@@ -1,8 +1,8 @@
-//! The counted program's requests to callgrind: begin and end counting, and write the counts.
+//! The counted program's requests to callgrind: to begin and end counting, and to write the counts.
 //!
-//! A client request is a sequence of instructions that changes nothing, and that no compiler generates. Valgrind
-//! recognises it, and a real processor just executes it. The crates that wrap valgrind's header need libclang to read
-//! that header.
+//! A client request is a sequence of instructions that has no effect and that no compiler generates. Valgrind
+//! recognises the sequence, and a real processor just executes it. The crates that wrap valgrind's header need libclang
+//! to read that header.
 #![allow(unsafe_code, reason = "a client request is a sequence of instructions")]
 
 /// Whether requests are possible on this target.
@@ -37,8 +37,8 @@ pub(crate) fn write_down() {
 #[cfg(target_arch = "x86_64")]
 fn ask(request: usize) {
     let arguments = [request, 0, 0, 0, 0, 0];
-    // SAFETY: rdi is rotated by 128 bits in all, which leaves it as it was, and rbx is exchanged with itself. Valgrind
-    // reads the arguments, which are in place, and writes its answer to rdx.
+    // SAFETY: the sequence rotates rdi by 128 bits in all, and exchanges rbx with itself, so neither register changes.
+    // Valgrind reads the arguments, which are in place, and writes its answer to rdx.
     unsafe {
         std::arch::asm!(
             "rol rdi, 3",
@@ -57,8 +57,8 @@ fn ask(request: usize) {
 #[cfg(target_arch = "aarch64")]
 fn ask(request: usize) {
     let arguments = [request, 0, 0, 0, 0, 0];
-    // SAFETY: x12 is rotated by 128 bits in all, which leaves it as it was, and x10 becomes itself. Valgrind reads the
-    // arguments, which are in place, and writes its answer to x3.
+    // SAFETY: the sequence rotates x12 by 128 bits in all, and copies x10 to itself, so neither register changes.
+    // Valgrind reads the arguments, which are in place, and writes its answer to x3.
     unsafe {
         std::arch::asm!(
             "ror x12, x12, 3",

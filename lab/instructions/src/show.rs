@@ -11,7 +11,8 @@ pub(crate) fn json(report: &Report) -> String {
     format!("{value:#}\n")
 }
 
-/// Returns a line for each operation, and a conclusion. Writing to a string cannot fail, so its result is ignored.
+/// Returns a line for each operation, and a conclusion. Writing to a string cannot fail, so the results of the writes
+/// are ignored.
 pub(crate) fn table(report: &Report) -> String {
     let name = |row: &Row| row.operation.len();
     let width = report.operations.iter().map(name).max().unwrap_or(0);

@@ -1,17 +1,17 @@
-//! The toolchain of the counts.
+//! The compiler and the tools with which operations were counted.
 
 use std::error::Error;
 use std::process::Command;
 
 use serde::{Deserialize, Serialize};
 
-/// Everything that changes the instructions of the same sources, or their counting.
+/// All things besides the sources that change the instructions or their counting.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Toolchain {
     pub(crate) compiler: String,
     pub(crate) target: String,
-    /// The allocator of the C library is included in the counts.
+    /// The version of the C library, whose allocator is included in the counts.
     pub(crate) libc: String,
     pub(crate) valgrind: String,
 }

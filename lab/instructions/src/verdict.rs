@@ -14,7 +14,8 @@ const LEAST: f64 = 2.0;
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Verdict {
     Same,
-    /// It takes so much less that it should be recorded, because otherwise the gain may get lost again unnoticed.
+    /// The operation takes so many instructions less that its count should be recorded. Otherwise the gain could be
+    /// lost again unnoticed.
     Less,
     TooMany,
     /// The operation was not recorded.
@@ -45,7 +46,7 @@ pub(crate) struct Row {
     pub(crate) bound_percent: f64,
     pub(crate) verdict: Verdict,
     pub(crate) rounds: Vec<f64>,
-    /// The functions with the most instructions, in order, if requested.
+    /// The functions with the most instructions, the largest number first. Empty if no profile is requested.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) functions: Vec<(String, f64)>,
 }
@@ -72,7 +73,7 @@ impl Row {
 #[derive(Debug, Serialize)]
 pub(crate) struct Report {
     pub(crate) toolchain: Toolchain,
-    /// The differences from the record's toolchain. If there are any, higher counts prove nothing about the sources.
+    /// The differences from the record's toolchain. If there are any, higher counts may not come from the sources.
     pub(crate) differences: Vec<String>,
     pub(crate) operations: Vec<Row>,
 }
@@ -101,7 +102,7 @@ impl Report {
     }
 }
 
-/// Returns the median of at least one round.
+/// Returns the median of the rounds, of which there must be at least one.
 pub(crate) fn median(rounds: &[f64]) -> f64 {
     let mut rounds = rounds.to_vec();
     rounds.sort_by(f64::total_cmp);
@@ -123,7 +124,7 @@ mod tests {
             (105.1, 100.0, Verdict::TooMany),
             (95.1, 100.0, Verdict::Same),
             (94.9, 100.0, Verdict::Less),
-            // Five per cent of a small count are less than an instruction.
+            // Five per cent of this small count are less than an instruction.
             (12.0, 10.0, Verdict::Same),
             (12.1, 10.0, Verdict::TooMany),
         ] {

@@ -30,10 +30,11 @@ pub(crate) struct About {
     pub(crate) command: String,
     pub(crate) effort: Effort,
     seed: u64,
-    /// The duration of the run, and the percentage of CPU time that other virtual machines on the same hardware used.
+    /// The duration of the run. `stolen` is the percentage of CPU time that other virtual machines on the same hardware
+    /// used.
     seconds: u64,
     stolen: Option<f64>,
-    /// Whether the user is root, who may have nice levels below 0.
+    /// Whether the user is root, so that threads may have nice levels below 0.
     root: bool,
 }
 

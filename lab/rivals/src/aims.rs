@@ -1,7 +1,7 @@
 //! The aims of cmwq on each workload, and the rows that it is compared with.
 //!
-//! Users who choose no queue get the default queue. So each aim is about the row of the default queue, and the other
-//! kinds of queues are only shown.
+//! Users that choose no kind of queue get the default queue. So each aim is about the row of the default queue, and the
+//! tables only show the other kinds of queues.
 
 use crate::report::{CaseReport, Row};
 use crate::rival::{Entry, Part};
@@ -18,21 +18,23 @@ struct Aim {
 }
 
 enum Bound {
-    /// At least this many times as good as the best row that is not cmwq's.
+    /// Cmwq's row is at least this many times as good as the best row of a rival.
     Best(f64),
-    /// The same without the channel with threads behind it, which manages nothing and has a bound of its own.
+    /// The same bound without the row of the channel. The channel is threads that manage nothing, and has a bound of
+    /// its own.
     BestPool(f64),
-    /// The same for pools whose workers may run on any CPU.
+    /// Cmwq's row is at least this many times as good as the best pool whose workers may run on any CPU.
     Unpinned(f64),
-    /// The same for rivals of which each user has one of its own.
+    /// Cmwq's row is at least this many times as good as the best pool of which each user can have one of its own.
     OwnPool(f64),
-    /// At least this many times as good as the channel.
+    /// Cmwq's row is at least this many times as good as the channel.
     Floor(f64),
-    /// At least this many times as good as the default queue with guards.
+    /// Cmwq's row is at least this many times as good as the default queue with guards.
     Declared(f64),
-    /// At most this value, in the unit of the measure.
+    /// Cmwq's value is at most this one, in the unit of the measure.
     AtMost(f64),
-    /// At most this many for each CPU, plus `more`, plus one for each sleeping item.
+    /// There are at most `per_cpu` threads for each CPU, plus `more`, plus one for each sleeping item if `asleep` is
+    /// set.
     Threads { per_cpu: f64, more: f64, asleep: bool },
 }
 
@@ -45,24 +47,24 @@ pub(crate) struct Verdict {
     pub(crate) ours: (&'static str, String),
     /// The other row, its value, and how many times as good cmwq's row is.
     pub(crate) other: Option<(&'static str, String, f64)>,
-    /// The best kind of queue, its value, and how many times as good that is as the other row, if cmwq's row is that of
-    /// the default queue.
+    /// The best kind of queue, its value, and how many times as good as the other row that kind is. `None` if cmwq's
+    /// row is not that of the default queue, or if there is no other row.
     pub(crate) best_kind: Option<(&'static str, String, f64)>,
     pub(crate) standing: Standing,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Standing {
-    /// The aim holds with bad runs of cmwq and good runs of the others.
+    /// The aim holds even with bad runs of cmwq and good runs of the rivals.
     Reached,
-    /// The aim holds only with good runs of cmwq and bad runs of the others.
+    /// The aim holds only with good runs of cmwq and bad runs of the rivals.
     Close,
-    /// The aim holds with no runs.
+    /// The aim does not hold even with good runs of cmwq and bad runs of the rivals.
     Missed,
 }
 
 impl Standing {
-    /// `at_worst` and `at_best` say whether the aim is reached with bad and with good runs of cmwq.
+    /// `at_worst` says whether bad runs of cmwq reach the aim, and `at_best` whether good runs do.
     fn of(at_worst: bool, at_best: bool) -> Self {
         match (at_worst, at_best) {
             (true, _) => Self::Reached,
@@ -77,9 +79,9 @@ const fn aim(workload: &'static str, ours: &'static str, measure: &'static str, 
 }
 
 const DEFAULT: &str = "cmwq";
-/// The same queue with reusable items.
+/// The default queue with reusable items.
 const REUSABLE: &str = "cmwq-reusable";
-/// The same queue, whose items enter no guards and set no flags.
+/// The default queue with items that enter no guards and set no flags.
 const UNDECLARED: &str = "cmwq-undeclared";
 
 static AIMS: &[Aim] = &[
@@ -144,7 +146,7 @@ fn verdict(report: &CaseReport, aim: &Aim, cpus: usize) -> Option<Verdict> {
         let at_best = measure.better.ratio(best, bad_end(measure, other)) >= times;
         Some((times_text(times, whom), Some((row, other)), Standing::of(at_worst, at_best)))
     };
-    // All measures with such a bound are the better the less they are.
+    // For all measures with such a bound, a smaller value is better.
     let at_most = |most: f64| (None, Standing::of(worst <= most, best <= most));
     let (aimed_at, other, standing) = match aim.bound {
         Bound::Best(times) => against(times, "the best rival", is_rival)?,
@@ -196,9 +198,9 @@ fn bad_end(measure: &Measure, spread: &Spread) -> f64 {
     if measure.better == Better::More { spread.low } else { spread.high }
 }
 
-/// Returns whether the row is an alternative to cmwq. A thread for each item and a second pool are alternatives as
-/// well: the system's scheduler then shares the CPUs. Where items must not wait for long ones, that is hard to beat,
-/// and it needs no priorities.
+/// Returns whether the row is an alternative to cmwq. A thread for each item and a second pool are alternatives, too:
+/// the system's scheduler shares the CPUs among their threads. Such sharing needs no priorities, and is hard to beat in
+/// workloads whose items must not wait for long ones.
 fn is_rival(rival: &Entry) -> bool {
     !rival.can.part.is_cmwq()
 }
@@ -207,7 +209,7 @@ fn is_pool(rival: &Entry) -> bool {
     is_rival(rival) && rival.can.part != Part::Floor
 }
 
-/// Returns how many items of this row slept at once.
+/// Returns how many items of this row slept at the same time.
 fn sleepers(report: &CaseReport, row: &Row) -> Option<f64> {
     let column = report.measures().position(|measure| measure.name == "asleep at once")?;
     Some(row.cells.get(column)?.as_ref()?.median)

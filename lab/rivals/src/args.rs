@@ -99,7 +99,7 @@ impl Command {
     }
 }
 
-/// The other words of a child's command line are its task.
+/// Reads the task of a child from the other words of its command line.
 fn child(parser: &mut lexopt::Parser) -> Result<Task, lexopt::Error> {
     let words: Vec<String> = parser.values()?.map(ValueExt::string).collect::<Result<_, _>>()?;
     let task = match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
@@ -137,7 +137,8 @@ fn at_least_one(rounds: usize) -> Result<usize, lexopt::Error> {
     if rounds > 0 { Ok(rounds) } else { Err("at least one round is needed".into()) }
 }
 
-/// The charts go into a folder with the file's name without its extension.
+/// Returns the file if its name has an extension. The charts go into a folder with the file's name without the
+/// extension.
 fn with_extension(file: PathBuf) -> Result<PathBuf, lexopt::Error> {
     if file.extension().is_some() {
         return Ok(file);

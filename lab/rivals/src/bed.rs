@@ -12,7 +12,7 @@ use crate::effort::Effort;
 use crate::system::{self, Memory, Usage};
 use crate::unit::{Better, Measure, Unit};
 
-/// The measures of every case, after the case's own ones.
+/// The measures that every case has after its own measures.
 pub(crate) const COMMON: [Measure; 10] = [
     Measure { name: "threads", unit: Unit::Count, better: Better::Less },
     Measure { name: "after 3 s", unit: Unit::Count, better: Better::Less },
@@ -26,18 +26,18 @@ pub(crate) const COMMON: [Measure; 10] = [
     Measure { name: "sleeper max", unit: Unit::Microseconds, better: Better::Less },
 ];
 
-/// How long the threads of the rival have been idle when they are counted again.
+/// How long the rival's threads are left idle before they are counted again.
 pub(crate) const SETTLED: Duration = Duration::from_secs(3);
 /// The length of the sleeper's naps.
 const NAP: Duration = Duration::from_millis(1);
 
-/// The threads of this program, which are not counted as the rival's. The main thread is one.
+/// The number of this program's own threads, which do not count as the rival's threads. The main thread is one of them.
 static OURS: AtomicUsize = AtomicUsize::new(1);
 
 pub(crate) struct Bed {
     pub(crate) effort: Effort,
-    /// Whether an unrelated thread sleeps and wakes up meanwhile. It would keep CPUs awake on which a latency is
-    /// measured.
+    /// Whether an unrelated thread sleeps and wakes up during the work. Cases that measure a latency have no such
+    /// thread, because it would keep CPUs awake.
     sleeper: bool,
     settles: bool,
     /// Anonymous memory in megabytes before the rival was made.
@@ -65,7 +65,7 @@ impl Bed {
         self.effort.of(full)
     }
 
-    /// Observes the work, and returns how long it took.
+    /// Runs the work, observes the process meanwhile, and returns the duration of the work.
     pub(crate) fn watch(&self, work: impl FnOnce()) -> Duration {
         let sleeper = self.sleeper.then(Sleeper::start);
         let before = Usage::of_process();
@@ -84,7 +84,7 @@ impl Bed {
         time
     }
 
-    /// Observes the same work repeatedly, as often as the effort requires. Returns the seconds of each repetition.
+    /// Runs and observes the same work as often as the effort requires. Returns the seconds of each repetition.
     pub(crate) fn repeat(&self, mut unit: impl FnMut()) -> Vec<f64> {
         let mut seconds = Vec::with_capacity(1024);
         self.watch(|| {
@@ -125,9 +125,9 @@ impl Bed {
     }
 }
 
-/// Runs `issuer` on this many threads of this program at once, each with its number, and repeats that. Returns the
-/// seconds of each repetition, from the moment when all threads are ready until `over` has returned. `prepare` runs
-/// before.
+/// Runs `issuer` on this many threads of this program at the same time, and repeats that. Each thread passes its number
+/// to `issuer`. `prepare` runs at the beginning of each repetition. Returns the seconds of each repetition, until
+/// `over` has returned.
 pub(crate) fn issue(
     bed: &Bed,
     issuers: usize,
@@ -140,7 +140,7 @@ pub(crate) fn issue(
     let seconds = thread::scope(|scope| {
         for number in 0..issuers {
             let (barrier, stop, issuer) = (&barrier, &stop, &issuer);
-            // No thread ends before all is over, because its end would be taken for that of a rival's thread.
+            // No thread ends before the last repetition, because its end would look like the end of a rival's thread.
             scope.spawn(move || {
                 loop {
                     barrier.wait();
@@ -168,7 +168,8 @@ fn rivals_threads() -> Option<usize> {
     Some(system::threads()?.saturating_sub(OURS.load(Relaxed)))
 }
 
-/// A thread that is unrelated to the work and sleeps a millisecond at a time. It also counts threads.
+/// A thread that is unrelated to the work and sleeps a millisecond at a time. After each sleep it counts the rival's
+/// threads.
 struct Sleeper {
     stop: Arc<AtomicBool>,
     thread: thread::JoinHandle<Slept>,

@@ -1,4 +1,4 @@
-//! A picture of a case: a bar for each row, with the middle half of its runs.
+//! A picture of a case, with a bar for each row. A bar also shows the range of the row's middle half of runs.
 
 use testkit::chart::{self, Chart};
 use testkit::picture::WIDTH;

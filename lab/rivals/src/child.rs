@@ -1,4 +1,5 @@
-//! One rival runs one case in a process of its own, so that threads, memory and CPU time are its own.
+//! One rival runs one case in a process of its own, so that the threads, the memory and the CPU time of that process
+//! are the rival's.
 
 use std::io::{self, Read, Write};
 use std::process::{Command, Stdio};
@@ -26,21 +27,21 @@ pub(crate) struct Task {
 /// The result of a measurement.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Outcome {
-    /// Values of the case's own measures, and then of [`COMMON`](crate::bed::COMMON) ones.
+    /// The values of the case's own measures, followed by the values of the [`COMMON`](crate::bed::COMMON) measures.
     Done(Vec<Option<f64>>),
     /// The measurement had not ended after this many seconds.
     Stuck(u64),
     Failed(String),
 }
 
-/// The message of a child.
+/// The message of a child to its parent.
 #[derive(Serialize, Deserialize)]
 struct Told {
     values: Vec<Option<f64>>,
 }
 
 impl Task {
-    /// Lets a child do the measurement, and waits.
+    /// Starts a child process that does the measurement, and waits for its result.
     pub(crate) fn measure(&self) -> Outcome {
         match self.start() {
             Ok(outcome) => outcome,
@@ -48,7 +49,7 @@ impl Task {
         }
     }
 
-    /// Returns the time limit, which is shorter for hardly any work.
+    /// Returns the time limit, which is half as long for the smallest effort.
     fn limit(&self) -> Duration {
         if self.effort == Effort::Tiny { self.case.limit / 2 } else { self.case.limit }
     }
@@ -63,7 +64,7 @@ impl Task {
             .spawn()?;
         let (told, complained) = (read(child.stdout.take()), read(child.stderr.take()));
         let patience = self.limit() + if self.settles { bed::SETTLED } else { Duration::ZERO };
-        // The child has sent everything when it closes the pipe, which it does at its end.
+        // The child closes the pipe when it ends, and has sent its whole message then.
         let told = match told.recv_timeout(patience) {
             Err(RecvTimeoutError::Timeout) => {
                 child.kill()?;
@@ -83,7 +84,7 @@ impl Task {
         })
     }
 
-    /// Does the measurement in this process, which then ends, because the rival's threads still exist.
+    /// Does the measurement in this process. The process must end afterwards, because the rival's threads still exist.
     pub(crate) fn run(&self) -> io::Result<()> {
         let bed = Bed::new(self.effort, self.case.sleeper, self.settles);
         let own = (self.rival.run)(self.case, &bed);
@@ -95,12 +96,12 @@ impl Task {
     }
 }
 
-/// Reads all of a pipe, once.
+/// Starts a thread that reads a pipe to its end and sends the text.
 fn read(pipe: Option<impl Read + Send + 'static>) -> std::sync::mpsc::Receiver<String> {
     let (send, receive) = channel();
     thread::spawn(move || {
         let mut text = Vec::new();
-        // If reading fails, the text so far counts.
+        // If reading fails, the thread sends the text that it has read so far.
         let _ = pipe.map(|mut pipe| pipe.read_to_end(&mut text));
         // The receiver may have given up on the child and be gone.
         let _ = send.send(String::from_utf8_lossy(&text).into_owned());

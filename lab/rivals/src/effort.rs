@@ -4,12 +4,13 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-/// Short work is repeated for this long: in a few milliseconds, one lost time slice would dominate.
+/// The time for which short work is repeated. In a measurement of a few milliseconds, one lost time slice would
+/// dominate.
 const LONG: Duration = Duration::from_millis(200);
-/// The least number of repetitions, unless the work is slow.
+/// The least number of repetitions, unless the work already takes twice [`LONG`].
 const OFTEN: usize = 3;
 
-/// Counts are those of the definitions, or a part of them.
+/// How much of the work that the cases define is done.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Effort {
@@ -35,18 +36,18 @@ impl Effort {
         Self::ALL.into_iter().find(|effort| effort.name() == name)
     }
 
-    /// Returns the part of a definition's number for this effort, at least one.
+    /// Returns the part of a number in a definition that this effort keeps. The part is at least one.
     pub(crate) fn of(self, full: usize) -> usize {
         (full / self.part() as usize).max(1)
     }
 
-    /// Returns whether work that took this long in total has been repeated often enough.
+    /// Returns whether the work has been repeated often enough. All its repetitions together took this time.
     pub(crate) fn is_enough(self, time: Duration, times: usize) -> bool {
         let long = LONG / self.part();
         time >= 2 * long || (time >= long && times >= OFTEN)
     }
 
-    /// Returns the part of a definition's work, in a sentence.
+    /// Returns a sentence that says which part of the defined work is done.
     pub(crate) fn share(self) -> Option<&'static str> {
         match self {
             Self::Full => None,

@@ -7,8 +7,7 @@ use std::thread::{self, Thread};
 
 pub(crate) use testkit::burn;
 
-/// A fixed amount of work: this many multiplications, each of which depends on the one before and takes about a
-/// nanosecond.
+/// Does a fixed amount of work: this many multiplications. Each depends on the one before and takes about a nanosecond.
 pub(crate) fn work(steps: u32, seed: u64) -> u64 {
     (0..steps).fold(black_box(seed), |value, _| value.wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(7))
 }
@@ -22,16 +21,16 @@ pub(crate) fn no_op(seed: u64, latch: &'static Latch) -> impl Fn() + Send + Sync
     })
 }
 
-/// Accepts only items with captures of the same size as all others whose cost is compared. Some rivals do not even
-/// allocate for an item that captures nothing.
+/// Returns the item, and does not compile unless the item's captures have 32 bytes. All items whose cost is compared
+/// have captures of this size, because some rivals do not even allocate for an item without captures.
 pub(crate) fn of_32_bytes<F>(item: F) -> F {
     const { assert!(size_of::<F>() == 32 || cfg!(not(target_pointer_width = "64"))) };
     item
 }
 
-/// Opens when it was counted down to zero. One thread waits at a time.
+/// A latch, which opens when it has been counted down to zero. One thread waits at a time.
 ///
-/// It lives as long as the process, so that an item that captures it counts no references.
+/// A latch exists until the process ends. So items that capture it need no reference counting.
 pub(crate) struct Latch {
     left: AtomicUsize,
     waiter: Mutex<Option<Thread>>,
@@ -62,9 +61,9 @@ impl Latch {
         }
     }
 
-    /// Wakes the waiter. The waiter registers its handle and then looks at the count. So either its handle is found
-    /// here, or it sees the count and needs no wake-up. A late caller may wake a waiter of the next use, which then
-    /// registers again.
+    /// Wakes the waiter. The waiter registers its handle and then checks the count. So either this function finds the
+    /// handle, or the waiter sees the count of zero and needs no wake-up. A late caller may wake the waiter of the
+    /// latch's next use. That waiter then registers again.
     fn wake(&self) {
         let waiter = self.waiter.lock().unwrap_or_else(PoisonError::into_inner).take();
         waiter.inspect(Thread::unpark);
@@ -104,7 +103,8 @@ mod tests {
     #[test]
     fn a_late_wake_up_does_not_lose_the_next_waiter() {
         let latch = Latch::new(1);
-        // The last item of one use is preempted between the two parts of its counting.
+        // This is the state when the last item of one use is preempted: it has decremented the count and not yet called
+        // `wake`.
         latch.left.fetch_sub(1, Ordering::AcqRel);
         latch.wait();
         latch.reset(1);

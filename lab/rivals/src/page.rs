@@ -1,4 +1,4 @@
-//! All tables as one page, and the charts beside it.
+//! The page with all tables, and the charts in a folder beside the page.
 
 use std::fs;
 use std::io;
@@ -59,7 +59,7 @@ pub(crate) fn plain(about: &About, reports: &[CaseReport], verdicts: &[Verdict])
     parts.join("\n")
 }
 
-/// Makes the files and folders before the measurement, so that an error is found early.
+/// Creates the files and folders before the measurement, so that errors show early.
 pub(crate) fn prepare(args: &Args) -> io::Result<()> {
     let told = |path: &Path| {
         let path = path.display().to_string();
@@ -70,7 +70,7 @@ pub(crate) fn prepare(args: &Args) -> io::Result<()> {
     }
     if let Some(file) = &args.write {
         fs::create_dir_all(file.with_extension("")).map_err(told(file))?;
-        // The present contents stay until there are new ones.
+        // The file keeps its present contents until there are new ones.
         fs::OpenOptions::new().append(true).create(true).open(file).map_err(told(file))?;
     }
     Ok(())
@@ -99,7 +99,7 @@ pub(crate) fn write(
     fs::write(file, parts.join("\n"))
 }
 
-/// Returns the head of the page: the results of the aims.
+/// Returns the head of the page, which has the results of the aims.
 fn head(about: &About, verdicts: &[Verdict]) -> String {
     let machine = about.machine();
     let title =

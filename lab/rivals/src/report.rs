@@ -8,7 +8,7 @@ use crate::unit::{Better, Measure};
 use crate::workload::Case;
 use testkit::stats::Spread;
 
-/// A case, and its rows, with the best one first.
+/// A case, and its rows, of which the best one is first.
 pub(crate) struct CaseReport {
     pub(crate) case: &'static Case,
     pub(crate) rounds: usize,
@@ -20,7 +20,7 @@ pub(crate) struct Row {
     pub(crate) rival: &'static Entry,
     /// The values in the order of [`CaseReport::measures`]. `None` if a value is unknown.
     pub(crate) cells: Vec<Option<Spread>>,
-    /// The reason, if the rival did not finish at least once.
+    /// The reason why the rival did not finish, if that happened at least once.
     pub(crate) trouble: Option<String>,
 }
 
@@ -36,7 +36,7 @@ impl CaseReport {
         self.case.measures.iter().chain(&COMMON)
     }
 
-    /// Returns the best row by this measure, of those that finished.
+    /// Returns the row that is best by this measure among the rows that finished and that `of` accepts.
     pub(crate) fn best(&self, measure: &str, of: impl Fn(&Entry) -> bool) -> Option<(&Row, &Spread)> {
         let (column, measure) = self.measures().enumerate().find(|(_, known)| known.name == measure)?;
         let done = self.rows.iter().filter(|row| row.trouble.is_none() && of(row.rival));
@@ -67,7 +67,8 @@ pub(crate) mod tests {
     use crate::workload::CASES;
     use testkit::stats::Spread;
 
-    /// Makes a report of one case with these rows and first values. `None` means stuck.
+    /// Makes a report of one case with these rows. Each row has a value of the first measure, or `None` if the rival
+    /// was stuck.
     pub(crate) fn report(case: &str, rows: &[(&str, Option<f64>)]) -> CaseReport {
         let case = CASES.iter().find(|known| known.name() == case).unwrap();
         let row = |(name, value): &(&str, Option<f64>)| {

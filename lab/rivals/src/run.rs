@@ -1,4 +1,4 @@
-//! Rounds: in each of them every rival runs once, in another order.
+//! The rounds of a case. In each round every rival runs once, and the order of the rivals changes.
 
 use indicatif::{ProgressBar, ProgressStyle};
 use std::time::{Duration, Instant};

@@ -1,15 +1,15 @@
-//! The system's figures about this process. Missing ones are not shown.
+//! The system's figures about this process. Figures that the system does not report are not shown.
 
 use std::fs;
 
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeVal;
 
-/// The resources used so far.
+/// The resources that this process or thread has used so far.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Usage {
     pub(crate) cpu_seconds: f64,
-    /// How often a thread left its CPU because it had to wait, and because another thread took the CPU.
+    /// How often a thread left its CPU because it had to wait. `involuntary` is how often another thread took the CPU.
     pub(crate) voluntary: f64,
     pub(crate) involuntary: f64,
 }
@@ -39,7 +39,8 @@ impl Usage {
         }
     }
 
-    /// Subtracts the other usage. The system counts in steps, so a part may exceed the whole.
+    /// Subtracts the other usage, down to 0. The system counts in steps, so the usage of a part may exceed the usage of
+    /// the whole.
     pub(crate) fn without(self, other: Self) -> Self {
         Self {
             cpu_seconds: (self.cpu_seconds - other.cpu_seconds).max(0.0),
@@ -52,9 +53,9 @@ impl Usage {
 /// A part of this process's memory.
 #[derive(Clone, Copy)]
 pub(crate) enum Memory {
-    /// All memory in use, at its peak.
+    /// The peak of all memory in use.
     Peak,
-    /// The present memory that is not shared: no files, programs or libraries.
+    /// The present memory that is not shared. It contains no files, programs or libraries.
     Anonymous,
 }
 
@@ -69,8 +70,8 @@ pub(crate) fn memory(which: Memory) -> Option<f64> {
     Some(kilobytes.parse::<f64>().ok()? / 1024.0)
 }
 
-/// Returns the number of threads, from the number of links of a folder: one for each thread, and two more. That is
-/// cheap, and the sleeper reads it every time it wakes up.
+/// Returns the number of threads, from the number of links of a folder. The folder has a link for each thread, and two
+/// more. Reading the number must be cheap, because the sleeper reads it each time it wakes up.
 #[cfg(target_os = "linux")]
 pub(crate) fn threads() -> Option<usize> {
     use std::os::unix::fs::MetadataExt;
@@ -84,7 +85,7 @@ pub(crate) fn threads() -> Option<usize> {
     None
 }
 
-/// Binds the calling thread to the CPU of this number among those that it may use.
+/// Binds the calling thread to one of the CPUs that it may use, chosen by this number.
 #[cfg(target_os = "linux")]
 pub(crate) fn pin(number: usize) {
     use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};

@@ -8,7 +8,8 @@ use crate::unit::Measure;
 use testkit::stats::Spread;
 use testkit::table::aligned;
 
-/// The measures of all cases that stand beside the case's own. The others have a table of their own.
+/// The common measures that stand in one table with the case's own measures. A second table shows the other common
+/// measures.
 const FRONT: [&str; 4] = ["threads", "CPU time", "RSS", "sleeper p99"];
 
 /// Returns the case's name, its definition, and the number of runs.
@@ -22,14 +23,14 @@ pub(crate) fn heading(report: &CaseReport, effort: Effort) -> String {
     format!("## {}\n\n{}\n", report.case.name(), said.join(" "))
 }
 
-/// Returns a row for each rival, with the best one first: the case's own measures and its cost.
+/// Returns a row for each rival, with the case's own measures and the rival's cost. The best row is first.
 pub(crate) fn front(report: &CaseReport) -> String {
     let own = report.case.measures.len();
     let trouble = |row: &Row| row.trouble.as_ref().map(|trouble| trouble.replace('|', "/"));
     rows(report, |column, measure| column < own || FRONT.contains(&measure.name), trouble)
 }
 
-/// Returns the same rows with the other measures, or `None` if there are none.
+/// Returns the same rows with the other measures, or `None` if none of these is known.
 pub(crate) fn rest(report: &CaseReport) -> Option<String> {
     let own = report.case.measures.len();
     let is_rest = |column, measure: &Measure| column >= own && !FRONT.contains(&measure.name);
@@ -40,7 +41,7 @@ pub(crate) fn rest(report: &CaseReport) -> Option<String> {
     is_known.then(|| rows(report, is_rest, |_| None))
 }
 
-/// Makes the rows. Unknown measures have no column.
+/// Makes a table of the rows. A measure that no row knows has no column.
 fn rows(
     report: &CaseReport,
     shows: impl Fn(usize, &Measure) -> bool,
@@ -76,12 +77,12 @@ fn head(measure: &Measure) -> String {
     }
 }
 
-/// Returns the name of a row; cmwq's rows are bold.
+/// Returns the name of a row, in bold for cmwq's rows.
 fn name(row: &Row) -> String {
     if row.rival.can.part.is_cmwq() { format!("**{}**", row.rival.name) } else { row.rival.name.to_owned() }
 }
 
-/// Formats a value, with the spread of the runs if requested.
+/// Formats a value, with the spread of the runs if `differ` is set.
 fn text(measure: &Measure, spread: &Spread, differ: bool) -> String {
     let value = measure.unit.text(spread.median);
     if differ && spread.low < spread.high { format!("{value} ± {:.0} %", spread.percent()) } else { value }
@@ -172,7 +173,7 @@ mod tests {
             "| chain | items | **missed** | 1000 k/s (cmwq) | 2000 k/s (rayon) | 0.50 | 1000 k/s (cmwq): 0.50 | ≥ 1.10 × as good as the best pool |"
         );
         assert_eq!(reached(&verdicts_of(&reports)), "0 of 1 aims are reached.");
-        // The runs of one reached up to 1.1 times as much; those of the other came down to 0.9 times.
+        // Good runs of cmwq are 1.1 times its median, and bad runs of rayon are 0.9 times rayon's median.
         let reports = [report("chain", &[("rayon", Some(1e6)), ("cmwq", Some(0.9e6))])];
         assert!(verdicts(&verdicts_of(&reports)).contains("*close*"));
         let told = reached(&verdicts_of(&reports));

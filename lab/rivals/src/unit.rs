@@ -24,7 +24,7 @@ impl Better {
     }
 }
 
-/// Numbers are stored in seconds, items per second, megabytes, and counts, and are shown in these units.
+/// The unit in which a number is shown. Numbers are stored in seconds, items per second, megabytes, and counts.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Unit {
     ItemsPerSecond,

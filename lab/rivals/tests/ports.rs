@@ -1,9 +1,10 @@
-//! The programs that the guide ports to cmwq, as they are before. `tests/tidy` compares them with the pages.
+//! The programs that the guide ports to cmwq, in their state before the port. `tests/tidy` compares them with the
+//! guide's pages.
 
 use std::env;
 use std::path::Path;
 
-/// Runs a program as the examples of the documentation run: in the folder of the library.
+/// Runs a program in the folder of the library, in which the examples of the documentation run, too.
 fn in_the_library<T>(program: fn() -> T) -> T {
     env::set_current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")).unwrap();
     program()

@@ -1,11 +1,11 @@
-//! Every rival runs every workload that it takes part in, with hardly any work.
-//! Rivals are stuck only by their nature: pools of a fixed size, when items wait for a later one.
+//! Every rival runs every workload that it takes part in, with hardly any work. The only rivals that get stuck are
+//! pools of a fixed size, whose items wait for a later item.
 
 use std::process::{Command, Output};
 
 use serde_json::Value;
 
-/// Pools of a fixed size: when all threads wait, they are stuck.
+/// Pools of a fixed size. Such a pool is stuck when all its threads wait.
 const FIXED: [&str; 7] =
     ["rayon", "rayon-fifo", "threadpool", "affinitypool", "vicinal", "vicinal-system", "channel"];
 

@@ -10,7 +10,7 @@ use cmwq::control::Server;
 use cmwq::{Executor, WorkQueue};
 use testkit::spin;
 
-/// Runs until it is dropped.
+/// A service that runs until this value is dropped.
 pub(crate) struct Load {
     ended: Arc<AtomicBool>,
     issuers: Vec<thread::JoinHandle<()>>,

@@ -1,6 +1,6 @@
-//! `screenshot TOOL FOLDER` draws the screens of `cmwqctl top` that watches this program under load: `FOLDER/top.svg`
-//! is the list of queues, `FOLDER/detail.svg` one queue. The tool runs in a pseudo-terminal; the cells of its screen
-//! become an SVG.
+//! `screenshot TOOL FOLDER` draws screens of `cmwqctl top`, which watches this program under load. `FOLDER/top.svg`
+//! shows the list of queues, and `FOLDER/detail.svg` shows one queue. The tool runs in a pseudo-terminal, and the cells
+//! of its screen become an SVG.
 
 mod load;
 mod svg;
@@ -16,7 +16,7 @@ use self::load::Load;
 
 const COLUMNS: u16 = 100;
 const ROWS: u16 = 30;
-/// Waits until rates and histograms look like those of a service that has run for a while.
+/// The time after which rates and histograms look like those of a service that has run for a while.
 const WARM_UP: Duration = Duration::from_secs(6);
 
 fn main() {
@@ -42,7 +42,7 @@ fn draw(tool: &Path, folder: &Path, socket: &Path) {
     terminal.wait_for("thumbnails");
     thread::sleep(WARM_UP);
     write(&terminal, &folder.join("top.svg"));
-    // The details of the queue, with the times of its items.
+    // These keys show the details of the queue `thumbnails`, with the times of its items.
     terminal.press("/thumb\r\rh");
     terminal.wait_for("queued to start");
     thread::sleep(WARM_UP);

@@ -18,7 +18,7 @@ const COLOURS: [&str; 16] = [
     "#f0616d", "#8ccf7e", "#e5c76b", "#5b8ae0", "#c47fd5", "#6cbfd0", "#ffffff",
 ];
 
-/// The look that cells must share to be drawn together.
+/// The look of a cell. Neighbouring cells of the same look are drawn together.
 #[derive(Clone, PartialEq)]
 struct Look {
     ink: String,
@@ -40,7 +40,7 @@ fn colour(colour: Color) -> Option<String> {
     match colour {
         Color::Default => None,
         Color::Idx(index @ 0..16) => Some(COLOURS[usize::from(index)].into()),
-        // A cube of six shades of red, green and blue, and then greys.
+        // These colours are a cube of six shades of red, green and blue. The colours after them are greys.
         Color::Idx(index @ 16..232) => {
             let shade = |part: u8| if part == 0 { 0 } else { 55 + 40 * part };
             let index = index - 16;
@@ -79,7 +79,7 @@ pub(crate) fn of(screen: &Screen) -> String {
     svg
 }
 
-/// Draws cells with the same look: their background, bars, and letters.
+/// Draws the background, the bars and the letters of cells with the same look.
 fn run(svg: &mut String, cells: &[&Cell], look: &Look, start: usize, y: u16) {
     let left = |column: usize| MARGIN + column as f64 * WIDTH;
     let top = MARGIN + f64::from(y) * HEIGHT;
@@ -90,7 +90,8 @@ fn run(svg: &mut String, cells: &[&Cell], look: &Look, start: usize, y: u16) {
     let mut bars: Vec<(usize, f64)> = Vec::new();
     for (n, cell) in cells.iter().enumerate() {
         match cell.contents().chars().next() {
-            // Eighths of a block are drawn as one bar with those before them, because fonts leave gaps.
+            // Blocks are characters of some eighths of a cell. A block is drawn as one bar with the blocks before it,
+            // because fonts leave gaps.
             Some(block @ '█'..='▏') => {
                 let eighths = f64::from(8 - (u32::from(block) - u32::from('█')));
                 match bars.last_mut() {

@@ -29,7 +29,7 @@ machine should do nothing else.
   -h, --help          print this help
 ";
 
-/// What this process does. The measurement starts the others.
+/// The role of this process. The measurement starts the processes of the other roles.
 pub(crate) enum Role {
     Help,
     Measure(Args),

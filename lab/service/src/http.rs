@@ -1,10 +1,10 @@
-//! A connection of the load generator, which sends one request after the other.
+//! A connection of the load generator. It sends one request after the other.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-/// A request that takes longer has failed.
+/// The time limit of a request. A request that takes longer has failed.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 pub(crate) struct Connection {
@@ -18,7 +18,7 @@ impl Connection {
         Self { address, stream: None, buffer: vec![0; 4096] }
     }
 
-    /// Sends a request that is already in bytes, and returns the status of its answer. After an error, the next call
+    /// Sends a request, which is given as bytes, and returns the status of its answer. After an error, the next call
     /// connects again.
     pub(crate) fn ask(&mut self, request: &[u8]) -> io::Result<u16> {
         let mut stream = match self.stream.take() {
@@ -54,7 +54,7 @@ pub(crate) fn request(path: &str) -> Vec<u8> {
     format!("GET {path} HTTP/1.1\r\nHost: lab\r\n\r\n").into_bytes()
 }
 
-/// Returns the status if the answer is complete, which needs a length.
+/// Returns the status if the answer is complete. The head of the answer must state its length.
 fn complete(answer: &[u8]) -> io::Result<Option<u16>> {
     let invalid = || io::Error::from(io::ErrorKind::InvalidData);
     let Some(end) = answer.windows(4).position(|window| window == b"\r\n\r\n") else { return Ok(None) };

@@ -1,5 +1,6 @@
-//! The load generator. It sends at a fixed rate, whether answers come or not (an open loop), and measures each latency
-//! from the time at which the request was due. So an answer that comes late delays no later measurement.
+//! The load generator. It sends requests at a fixed rate, whether answers come or not (an open loop). It measures each
+//! latency from the time at which the request was due. So a late answer cannot shorten the measured latencies of later
+//! requests.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -16,11 +17,11 @@ use crate::http::{Connection, request};
 use crate::setup::{self, HEALTH_RATE, NICE_OF_LOAD, WARM, block_limit, compute_limit};
 use crate::work::cpu_time;
 
-/// The connections that ask only for `/health`.
+/// The number of connections that request only `/health`.
 const HEALTH_CONNECTIONS: usize = 16;
-/// Connections beyond those that admitted requests can occupy.
+/// The number of connections for each CPU beyond those that admitted requests can occupy.
 const SPARE: usize = 64;
-/// Enough for a thread that fills a buffer.
+/// The stack size of a thread, which only fills a buffer.
 const STACK: usize = 128 << 10;
 
 pub(crate) struct Task {
@@ -36,11 +37,12 @@ pub(crate) struct Outcome {
     pub(crate) health: Route,
     pub(crate) compute: Route,
     pub(crate) block: Route,
-    /// How late requests were sent, in milliseconds: the 99th percentile. The latencies include it.
+    /// The 99th percentile of the delays with which requests were sent, in milliseconds. The latencies include these
+    /// delays.
     pub(crate) sent_late: f64,
     pub(crate) cpu_seconds: f64,
     pub(crate) errors: u64,
-    /// Whether the generator has the raised priority.
+    /// Whether the system gave the generator the raised priority.
     pub(crate) raised: bool,
 }
 
@@ -49,15 +51,15 @@ pub(crate) struct Outcome {
 pub(crate) struct Route {
     pub(crate) done: u64,
     pub(crate) shed: u64,
-    /// Of the requests that were not shed.
+    /// The 50th percentile of the latencies. All three latencies are those of requests that were not shed.
     pub(crate) p50: f64,
     pub(crate) p99: f64,
     pub(crate) max: f64,
 }
 
-/// A schedule of requests, and what came of them.
+/// A schedule of requests, and the records of their answers.
 struct Stream {
-    /// The paths take turns.
+    /// The requests of the paths, which take turns, and the records of their answers.
     paths: Vec<(Vec<u8>, Record)>,
     interval: Duration,
     next: AtomicU64,
@@ -68,7 +70,7 @@ struct Record {
     shed: AtomicU64,
 }
 
-/// What all threads share.
+/// The part of a run that all threads share.
 struct Run {
     begin: Instant,
     end: Instant,
@@ -130,13 +132,13 @@ impl Stream {
         Ok(Self { paths, interval: Duration::from_secs(1) / rate, next: AtomicU64::new(0) })
     }
 
-    /// Sends the next request that no other connection sends, and so on until the end.
+    /// Sends requests until the end of the run, each time the next request that no other connection sends.
     fn send(&self, run: &Run, address: SocketAddr) {
         let mut connection = Connection::new(address);
         loop {
             let number = self.next.fetch_add(1, Relaxed);
             let due = run.begin + Duration::from_nanos(self.interval.as_nanos() as u64 * number);
-            // A backlog of the generator itself ends with the measurement, too.
+            // If the generator itself is behind its schedule, it still stops at the end of the measurement.
             if due >= run.end || Instant::now() >= run.end {
                 return;
             }

@@ -12,11 +12,11 @@
 //! |---|---|
 //! | `args` | the command line |
 //! | `setup` | the amounts: work, limits, rates, times |
-//! | `work` | what a request computes, and how it blocks |
+//! | `work` | the computation and the blocking of a request |
 //! | `engine` | the engines: each admits the same requests, and runs the same work |
 //! | `serve` | the service, a process of its own |
 //! | `load`, `http` | the load generator, a process of its own |
-//! | `roundtrip` | how long awaiting an empty item takes, in a process of its own |
+//! | `roundtrip` | the time to await an empty item, in a process of its own |
 //! | `run` | rounds of these processes, in which the engines take turns |
 //! | `report`, `page` | the results, their figures, and the page with its charts |
 

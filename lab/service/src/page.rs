@@ -20,7 +20,7 @@ const PACKAGES: [&str; 4] = ["axum", "hyper", "rayon", "tokio"];
 
 const LEGEND: [(&str, &str, f64); 2] = [("blue", "cmwq", WIDTH - 200.0), ("orange", "others", WIDTH - 110.0)];
 
-/// The column of the charts: `/health` p99, and the requests per second that were done.
+/// The columns of the charts: `HEALTH` is the p99 of `/health`, and `DONE` are the completed requests per second.
 const HEALTH: usize = 0;
 const DONE: [usize; 2] = [3, 6];
 
@@ -30,7 +30,7 @@ pub(crate) struct About {
     machine: String,
     command: String,
     seconds: f64,
-    /// How many times the machine's CPU time the requests ask for.
+    /// The CPU time that the requests ask for, as a multiple of the machine's CPU time.
     overload: f64,
 }
 
@@ -83,10 +83,10 @@ pub(crate) fn plain(about: &About, report: &Report) -> String {
     [conditions_table(about), verdicts(report), engines(about, report)].join("\n")
 }
 
-/// Makes the files and folders before the measurement, so that an error is found early.
+/// Creates the files and folders before the measurement, so that errors show early.
 pub(crate) fn prepare(file: &Path) -> io::Result<()> {
     fs::create_dir_all(file.with_extension(""))?;
-    // The present contents stay until there are new ones.
+    // The file keeps its present contents until there are new ones.
     fs::OpenOptions::new().append(true).create(true).open(file).map(drop)
 }
 
@@ -143,7 +143,7 @@ fn engines(about: &About, report: &Report) -> String {
     aligned(&lines, 1) + &errors
 }
 
-/// Returns the name of a row; cmwq's rows are bold.
+/// Returns the name of a row, in bold for cmwq's rows.
 fn name(served: &Served) -> String {
     match served.engine.kind {
         Kind::Cmwq => format!("**{}**", served.engine),

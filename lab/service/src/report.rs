@@ -8,7 +8,7 @@ use crate::roundtrip::Roundtrip;
 use crate::serve::Usage;
 use crate::setup::WARM;
 
-/// The figures.
+/// The bounds of the figures: milliseconds of `/health`, and two ratios of cmwq to another engine.
 const MOST_HEALTH: f64 = 10.0;
 const MOST_OF_OTHERS: f64 = 0.5;
 const MOST_OF_AWAIT: f64 = 1.1;
@@ -19,21 +19,21 @@ pub(crate) struct Served {
     pub(crate) rounds: Vec<(Outcome, Usage)>,
 }
 
-/// The rounds of one kind of item that is awaited.
+/// The rounds in which one kind of item is awaited.
 pub(crate) struct Awaited {
     pub(crate) kind: Kind,
     pub(crate) rounds: Vec<Roundtrip>,
 }
 
 pub(crate) struct Report {
-    /// The engine with the lowest p99 of `/health` is the first.
+    /// The engines, of which the one with the lowest p99 of `/health` is first.
     pub(crate) served: Vec<Served>,
     pub(crate) awaited: Vec<Awaited>,
     /// The p99 of `/health` in milliseconds, in each round, while the service has hardly any work.
     unloaded: Vec<f64>,
-    /// How much a request computes.
+    /// The number of hashes that a request for `/compute` computes.
     pub(crate) hashes: u32,
-    /// Requests for work per second.
+    /// The number of requests for work per second.
     pub(crate) rate: u32,
 }
 
@@ -44,7 +44,7 @@ pub(crate) struct Column {
     value: fn(&Outcome, &Usage, f64) -> Option<f64>,
 }
 
-/// The third argument is the length of the measurement in seconds.
+/// The columns of the table. The third argument of a closure is the length of the measurement in seconds.
 pub(crate) const COLUMNS: [Column; 13] = [
     Column { name: "/health p99, ms", decimals: 2, value: |load, _, _| Some(load.health.p99) },
     Column { name: "p50, ms", decimals: 2, value: |load, _, _| Some(load.health.p50) },
@@ -164,12 +164,12 @@ impl Report {
             .collect()
     }
 
-    /// Returns the best of some engines.
+    /// Returns the best engine of those that `of` accepts.
     fn best(&self, of: impl Fn(&Name) -> bool) -> Option<&Served> {
         self.served.iter().find(|served| of(&served.engine))
     }
 
-    /// Compares the best row of cmwq with the best other one, of some engines.
+    /// Compares the best row of cmwq with the best row of another engine, among the engines that `of` accepts.
     fn health(&self, what: &str, of: fn(&Name) -> bool) -> Option<Verdict> {
         let ours = self.best(|name| of(name) && name.kind == Kind::Cmwq)?;
         let other = self.best(|name| of(name) && name.kind != Kind::Cmwq)?;
@@ -189,12 +189,12 @@ impl Report {
     }
 }
 
-/// Returns the figure of an engine, and its name.
+/// Returns the p99 of `/health` of an engine, and the engine's name.
 fn told(served: &Served) -> String {
     format!("{} ({})", interval(&served.health(), 2, " ms"), served.engine)
 }
 
-/// Compares the rounds in pairs, because a disturbance mostly meets both halves of a round.
+/// Compares each round of one engine with the same round of the other, because a disturbance mostly affects both.
 fn compared(what: String, ours: (String, &[f64]), other: (String, &[f64]), most: f64) -> Verdict {
     let ratios: Vec<f64> = ours.1.iter().zip(other.1).map(|(one, two)| one / two).collect();
     let spread = Spread::of(&ratios);
@@ -242,7 +242,7 @@ pub(crate) mod tests {
         (load, Usage { cpu_seconds: 18.0, threads: Some(20) })
     }
 
-    /// Makes a report of engines with these p99 of `/health` in two rounds.
+    /// Makes a report of engines that have these p99 of `/health` in two rounds.
     pub(crate) fn report(engines: &[(&str, [f64; 2])]) -> Report {
         let served = engines.iter().map(|(name, rounds)| Served {
             engine: Name::parse(name).unwrap(),

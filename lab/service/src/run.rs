@@ -1,5 +1,5 @@
-//! Rounds: in each of them every engine serves once, in another order. The service and the load generator are processes
-//! of their own, which are new for each measurement.
+//! The rounds of the measurement. In each round every engine serves once, and the order of the engines changes. The
+//! service and the load generator are processes of their own, which are new for each measurement.
 
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, ChildStdout, Command, Stdio};
@@ -19,12 +19,12 @@ use crate::serve::Usage;
 use crate::setup::{self, COMPUTE, WARM};
 use crate::work;
 
-/// The order of the engines in each round follows from it.
+/// The seed of the random order of the engines in each round.
 const SEED: u64 = 1;
-/// Beyond the planned time of a process. Requests time out earlier.
+/// The time limit of a process beyond its planned time. Requests time out earlier.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Measures everything.
+/// Does all measurements.
 pub(crate) fn measure(args: &Args) -> Result<Report, Failure> {
     let hashes = work::hashes_in(COMPUTE);
     let rate = args.rate.unwrap_or(setup::rate(args.overload));
@@ -33,7 +33,7 @@ pub(crate) fn measure(args: &Args) -> Result<Report, Failure> {
     let mut awaited: Vec<Awaited> = [Kind::Cmwq, Kind::Tokio].map(Awaited::new).into();
     let mut unloaded = Vec::new();
     for round in 1..=args.rounds {
-        // The least rate that there is: one request per second, for either kind of work.
+        // The least rate: one request per second for each of the two kinds of work.
         let any = Name { kind: Kind::Tokio, nice: false };
         unloaded.push(serve_once(args, any, hashes, 2)?.0.health.p99);
         random.shuffle(&mut served);
@@ -49,7 +49,7 @@ pub(crate) fn measure(args: &Args) -> Result<Report, Failure> {
     Ok(Report::new(served, awaited, unloaded, hashes, rate))
 }
 
-/// One service, and one load generator that drives it.
+/// Runs one service, and one load generator that sends it requests.
 fn serve_once(args: &Args, engine: Name, hashes: u32, rate: u32) -> Result<(Outcome, Usage), Failure> {
     let planned = WARM + Duration::from_secs(args.seconds);
     let _limit = TimeLimit::new(planned + PATIENCE, move || format!("the measurement of {engine} hangs"));
@@ -82,7 +82,7 @@ fn said<T: DeserializeOwned>(arguments: &[&str]) -> Result<T, Failure> {
     Ok(serde_json::from_slice(&output.stdout)?)
 }
 
-/// The process of the service. It is killed if it is dropped early.
+/// The process of the service. Dropping this value kills the process if it still runs.
 struct Service {
     process: Child,
     output: BufReader<ChildStdout>,
@@ -104,7 +104,7 @@ impl Service {
         Ok(service)
     }
 
-    /// Ends the service, which then tells what it used.
+    /// Ends the service, and returns the usage that it reports at its end.
     fn end(&mut self) -> Result<Usage, Failure> {
         drop(self.process.stdin.take());
         let mut said = String::new();

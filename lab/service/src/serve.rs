@@ -1,4 +1,4 @@
-//! The service. It prints its address, and serves until its input ends. Then it prints what it used.
+//! The service. It prints its address, and serves until its input ends. Then it prints its usage of resources.
 
 use std::io::{self, Read, Write};
 use std::sync::Arc;
@@ -18,15 +18,15 @@ use crate::work::{Work, cpu_time};
 
 pub(crate) struct Task {
     pub(crate) engine: Name,
-    /// The work of a request for `/compute`.
+    /// The number of hashes that a request for `/compute` computes.
     pub(crate) hashes: u32,
 }
 
-/// What the process has used.
+/// The resources that the process has used.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Usage {
     pub(crate) cpu_seconds: f64,
-    /// Threads at the end of the load.
+    /// The number of threads at the end of the load.
     pub(crate) threads: Option<usize>,
 }
 
@@ -37,7 +37,7 @@ struct Service {
 }
 
 pub(crate) fn serve(task: &Task) -> Result<(), Failure> {
-    // As many threads as there are CPUs, whatever the engine.
+    // The runtime has as many worker threads as there are CPUs, with every engine.
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let engine = Arc::new(Engine::start(task.engine)?);
     let service = Service { engine, hashes: task.hashes };

@@ -1,4 +1,4 @@
-//! What a request asks for.
+//! The work that a request asks for.
 
 use std::hint::black_box;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use sha2::{Digest, Sha512};
 /// The bytes that one step hashes.
 const BLOCK: usize = 16 << 10;
 
-/// A piece of work. The same for all engines.
+/// A piece of work, which is the same for all engines.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Work {
     /// Hashes 16 KiB this many times.
@@ -42,10 +42,10 @@ fn hash(count: u32) -> u64 {
     })
 }
 
-/// Returns how many hashes take this much CPU time. At least one.
+/// Returns how many hashes take this much CPU time, but at least one.
 pub(crate) fn hashes_in(time: Duration) -> u32 {
     const TRIED: u32 = 64;
-    // The fastest of several attempts is the one that nothing disturbed.
+    // The fastest of several attempts is the least disturbed one.
     let attempt = |_| {
         let begin = cpu_time(ClockId::ThreadCPUTime);
         black_box(hash(TRIED));

@@ -1,24 +1,25 @@
-//! Runs every engine for a moment, with the real service and the real load generator. Proves nothing about speed.
+//! Runs every engine for a moment, with the real service and the real load generator. The tests prove nothing about
+//! speed.
 
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use testkit::{output_within, wait};
 
-/// Longer than any of these tests takes on a busy machine.
+/// The time limit of a process, which is longer than any of these tests takes on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(300);
 
 fn lab() -> Command {
     Command::new(env!("CARGO_BIN_EXE_service-lab"))
 }
 
-/// spec: I5.2: one service, whose engine is cmwq, tokio's blocking pool or rayon, under the same load.
+/// spec: I5.2: one service runs under the same load with each engine, which is cmwq, tokio's blocking pool or rayon.
 #[test]
 fn every_engine_serves_under_load() {
     let folder = std::env::temp_dir().join(format!("service-lab-smoke-{}", std::process::id()));
     std::fs::create_dir_all(&folder).expect("a new folder");
     let page = folder.join("service.md");
-    // So few requests that a build without optimisation has time for them on a busy machine.
+    // The requests are so few that even a build without optimisation has time for them on a busy machine.
     let arguments = ["--quick", "--rounds", "1", "--seconds", "3", "--rate", "200", "--write"];
     let output = output_within(PATIENCE, lab().args(arguments).arg(&page)).expect("it runs");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -27,7 +28,7 @@ fn every_engine_serves_under_load() {
         let line = text.lines().find(|line| line.starts_with(&format!("| {engine} ")));
         let line = line.unwrap_or_else(|| panic!("{engine}: {text}"));
         let cells: Vec<&str> = line.split('|').map(str::trim).collect();
-        // Requests that were answered late count, so only a stopped engine has done none.
+        // Even requests that were answered late count as done, so only a stopped engine has done none.
         assert!([cells[5], cells[8]].iter().all(|done| *done != "0" && *done != "-"), "{line}");
     }
     assert!(!text.contains(" failed."), "{text}");

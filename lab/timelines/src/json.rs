@@ -47,7 +47,7 @@ fn joined(parts: impl Iterator<Item = String>) -> String {
     parts.collect::<Vec<_>>().join(",\n")
 }
 
-/// The texts of this program contain no other characters to escape.
+/// Returns the text as a JSON string. The texts of this program contain no other characters that need escapes.
 fn string(text: &str) -> String {
     format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
 }

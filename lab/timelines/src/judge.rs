@@ -1,10 +1,11 @@
 //! Decides whether a measurement agrees with the documents.
 //!
-//! The makespan may be 10 % longer. Items start in the documented order. The events of each item come in order, with at
-//! least the time between them that it burns or sleeps. Every event comes at its documented time, with a tolerance of 1
-//! ms and 10 % for wake-ups, timers and other programs. Two deviations from the documents are permitted: a wake or
-//! finish at the very instant at which another item burns may come up to 5 ms late, and the CPU-intensive items of (d)
-//! share the CPU.
+//! The makespan (the time until the last item has ended) may be 10 % longer than the documented one. Items start in the
+//! documented order. The events of each item come in order, and the time between two of them is at least the time that
+//! the item burns or sleeps between them. Every event comes at its documented time, with a tolerance of 1 ms and 10 %
+//! for wake-ups, timers and other programs. Two deviations from the documents are permitted. If an item wakes or
+//! finishes at the instant at which another item burns, that event may come up to 5 ms late. The CPU-intensive items of
+//! (d) share the CPU.
 
 use crate::Report;
 use timelines::measure::Measured;
@@ -14,8 +15,8 @@ use timelines::scenario::{BURN, Event, ITEMS, SLEEP, Timeline};
 const MAKESPAN: f64 = 1.1;
 /// The tolerance for wake-ups, timers and rounding, in milliseconds.
 const SLACK: f64 = 1.0;
-/// The least time of (b) without guards and detection, in milliseconds. If it were shorter, the guards would prove
-/// nothing.
+/// The least time of (b) without guards and detection, in milliseconds. If (b) took less, the times with guards would
+/// prove nothing.
 pub(crate) const UNGUARDED: f64 = 45.0;
 
 /// Returns the deviations in words. The list is empty if the measurement agrees.
@@ -64,7 +65,7 @@ fn start_order(timeline: &Timeline, measured: &Measured) -> impl Iterator<Item =
 }
 
 fn own_order(measured: &Measured) -> impl Iterator<Item = String> {
-    // The rounding of the two clocks, in milliseconds.
+    // The rounding errors of the two clocks, in milliseconds.
     const ROUNDING: f64 = 0.1;
     ITEMS.iter().zip(&measured.items).enumerate().flat_map(|(item, (name, times))| {
         let last_burn = if item == 0 { BURN as f64 } else { 0.0 };

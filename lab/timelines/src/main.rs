@@ -6,14 +6,15 @@
 //! cargo run --release -p timelines -- --svg pictures
 //! ```
 //!
-//! Three items share one CPU: they burn 5 ms and sleep 10 ms, and the first one burns 5 ms more. The total time depends
-//! on how well other items' burns fill each sleep. That is the purpose of a workqueue's concurrency management.
+//! Three items share one CPU. Each item burns (computes for) 5 ms and sleeps 10 ms, and then the first item burns 5 ms
+//! more. The total time depends on how well the burns of other items fill each sleep. Filling them is the purpose of a
+//! workqueue's concurrency management.
 //!
 //! | module | |
 //! |---|---|
 //! | `args` | the command line |
 //! | `scenario` | the documented timelines (in the library, for the bench `timelines`) |
-//! | `measure` | one run on real threads (likewise) |
+//! | `measure` | one run on real threads (also in the library) |
 //! | `judge` | decides whether a measurement agrees with the documents |
 //! | `table`, `json`, `svg` | three formats of the report |
 
@@ -42,7 +43,7 @@ pub(crate) struct Report {
     pub(crate) unguarded: Option<f64>,
 }
 
-/// How often a check measures a timeline that does not hold.
+/// How often a check measures a timeline that does not agree with the documents.
 const ATTEMPTS: usize = 3;
 
 fn main() -> ExitCode {
@@ -83,8 +84,8 @@ fn measure(args: &Args) -> Result<Report, Box<dyn Error>> {
     Ok(report)
 }
 
-/// Measures a timeline with guards. For a check, the first measurement that agrees with the documents counts: other
-/// programs can disturb a measurement, but cannot make a wrong one right.
+/// Measures a timeline with guards. For a check, the first measurement that agrees with the documents counts. Other
+/// programs can disturb a measurement, but they cannot make a wrong timeline agree.
 fn held(timeline: &Timeline, args: &Args) -> Result<Measured, Box<dyn Error>> {
     let bed = Bed::new(timeline, Guards::Held)?;
     let mut measured = bed.measure(args.runs);

@@ -1,8 +1,8 @@
 //! One run of a timeline on real threads.
 //!
-//! The items take the time stamps; 0 is just before the first item is queued. The executor has one CPU. If there is
-//! another CPU, the issuer runs there, so that it takes no time from the items. Otherwise it sleeps until they have
-//! ended. The first run is not measured: it makes the workers and the spare.
+//! The items take the time stamps, and time 0 is just before the first item is queued. The executor has one CPU. If the
+//! machine has another CPU, the issuer runs on it and takes no time from the items. Otherwise the issuer sleeps until
+//! the items have ended. The first run is not measured, because it makes the workers and the spare worker.
 
 use std::time::{Duration, Instant};
 
@@ -17,7 +17,7 @@ use crate::scenario::{BURN, ITEMS, SLEEP, Timeline, Times};
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Guards {
     Held,
-    /// The negative control. Detection is off as well, so nothing fills the sleeps.
+    /// The negative control. Detection is off, too, so no other item fills the sleeps.
     LeftOut,
 }
 
@@ -34,10 +34,10 @@ pub struct Measured {
     pub makespan: f64,
 }
 
-/// The stamps of an item.
+/// The time stamps of an item.
 struct Stamps([Instant; 4]);
 
-/// The CPU on which all items run.
+/// Returns the CPU on which all items run.
 pub fn cpu() -> usize {
     Executor::global().cpus().first().expect("an executor has a CPU")
 }
@@ -57,7 +57,7 @@ impl Bed {
         Ok(bed)
     }
 
-    /// Runs the timeline this often, and takes the median of each time.
+    /// Runs the timeline this many times, and returns the median of each time.
     pub fn measure(&self, runs: usize) -> Measured {
         let runs: Vec<_> = (0..runs).map(|_| self.run()).collect();
         let items = std::array::from_fn(|item| {
@@ -73,11 +73,11 @@ impl Bed {
         Measured { items, makespan: median(runs.iter().map(makespan).collect()) }
     }
 
-    /// Runs the timeline once, on another thread, so that the CPU of the caller stays as it is.
+    /// Runs the timeline once. A new thread issues the items, so that the caller stays on its CPUs.
     pub fn run(&self) -> [Times; ITEMS.len()] {
         let guards = self.guards;
         let issue = || {
-            // If the system refuses, the measurement is only less exact.
+            // If the system refuses to bind the thread, the measurement is only less exact.
             self.issuer_cpu.inspect(|cpu| drop(pin(*cpu)));
             let zero = Instant::now();
             let issued = std::array::from_fn::<_, { ITEMS.len() }, _>(|number| {
@@ -121,7 +121,7 @@ fn finished(handle: JoinHandle<Stamps>) -> Stamps {
     handle.join().expect("an item neither panics nor is cancelled")
 }
 
-/// The item: it burns, sleeps, and burns again if `burns` is 2.
+/// Runs an item, which burns, sleeps, and burns again if `burns` is 2.
 fn item(burns: u32, guards: Guards) -> Stamps {
     let start = Instant::now();
     burn(Duration::from_millis(BURN));

@@ -1,6 +1,6 @@
-//! The documented timelines: three items, queued at 0 on one CPU, in order.
+//! The documented timelines of three items, which are queued at time 0 on one CPU, in order.
 //!
-//! `w0` burns 5 ms of CPU, sleeps 10 ms, burns 5 ms and finishes; `w1` and `w2` burn 5 ms, sleep 10 ms and finish.
+//! `w0` burns 5 ms of CPU time, sleeps 10 ms, burns 5 ms and finishes. `w1` and `w2` burn 5 ms, sleep 10 ms and finish.
 //! The documents assume simple FIFO scheduling.
 
 /// The length of a burn, in milliseconds of CPU time.
@@ -16,7 +16,7 @@ pub struct Times {
     pub start: f64,
     pub sleep: f64,
     pub wake: f64,
-    /// The same as `wake` where the documents say "wakes, finishes".
+    /// The time when the item finishes. It equals `wake` where the documents say "wakes, finishes".
     pub finish: f64,
 }
 
@@ -33,12 +33,12 @@ pub enum Event {
 pub struct Timeline {
     pub key: char,
     pub title: &'static str,
-    /// The limit of the queue; `None` is the default.
+    /// The limit of the queue, or `None` for the default limit.
     pub max_active: Option<usize>,
     /// Whether `w1` and `w2` are queued on a CPU-intensive queue of their own.
     pub cpu_intensive: bool,
     pub documented: [Times; 3],
-    /// The differences on a real machine, and why they are right.
+    /// The differences that a real machine shows, and the reasons why they are right.
     pub note: Option<&'static str>,
 }
 
@@ -134,11 +134,11 @@ impl Timeline {
         self.documented.iter().map(|times| times.finish).fold(0.0, f64::max)
     }
 
-    /// Returns the range in which an event may come by the documents, on a scheduler that need not be FIFO.
+    /// Returns the range in which an event may come if the documents hold but the scheduler need not be FIFO.
     pub fn range(&self, item: usize, event: Event) -> (f64, f64) {
         let at = self.documented[item].at(event);
         if self.cpu_intensive && item > 0 {
-            // The items share the CPU: each one may end its burn at any time from 10 to 15 ms, and sleeps from then.
+            // The two items share the CPU. Each may end its burn and begin its sleep at any time from 10 to 15 ms.
             return match event {
                 Event::Start => (at, at),
                 Event::Sleep => (10.0, 15.0),
@@ -148,8 +148,8 @@ impl Timeline {
         (at, at + self.lateness(item, event))
     }
 
-    /// Returns how late an event may come. A wake or finish at which another item burns may wait for the CPU, at most
-    /// for that burn. So may the events after it.
+    /// Returns how late an event may come. If another item burns when this item wakes or finishes, that event may wait
+    /// for the CPU, but not longer than the burn. The events after it may be as late.
     fn lateness(&self, item: usize, event: Event) -> f64 {
         let documented = &self.documented[item];
         let others = || self.documented.iter().enumerate().filter(|(other, _)| *other != item);

@@ -1,4 +1,4 @@
-//! A picture of a timeline: a lane per item, the documented times above the measured ones.
+//! A picture of a timeline. It has a lane for each item, with the documented times above the measured times.
 
 use timelines::measure::Measured;
 use timelines::scenario::{ITEMS, Timeline, Times};
@@ -11,7 +11,8 @@ const TOP: f64 = 76.0;
 const LANE: f64 = 62.0;
 const DOCUMENTED_HEIGHT: f64 = 12.0;
 const MEASURED_HEIGHT: f64 = 24.0;
-/// The axis has the same length in every picture, so that pictures can be compared. It is longer only if necessary.
+/// The usual end of the axis, in milliseconds. It is the same in every picture, so that pictures can be compared. An
+/// axis is longer only if necessary.
 const AXIS: f64 = 55.0;
 const STEP: f64 = 5.0;
 
@@ -59,7 +60,8 @@ impl Axis {
         picture.label("small", (middle, bottom + 42.0), "middle", "milliseconds since w0 was queued");
     }
 
-    /// Draws the phases of an item: wait, burn, sleep, burn. `shade` is an additional class.
+    /// Draws the phases of an item: the wait, the burn, the sleep, and the last burn. `shade` is appended to the names
+    /// of the classes.
     fn lane(&self, picture: &mut Picture, times: &Times, (y, height): (f64, f64), shade: &str) {
         let class = |class: &str| format!("{class}{shade}");
         let middle = y + height / 2.0;

@@ -32,7 +32,7 @@ fn write_timeline(text: &mut String, timeline: &Timeline, measured: &Measured) {
         let documented = timeline.documented[item].at(event);
         let at = measured.items[item].at(event);
         let (from, to) = timeline.range(item, event);
-        // The range is shown where the documents' FIFO order is not the only right one.
+        // The range is shown for events whose documented time is not the only right one.
         let range = if from < to { format!("  ({from} to {to} is right)") } else { String::new() };
         line(format!(
             "    {documented:>10.1} {at:>10.1} {:>+12.1}   {} {}{range}",
@@ -56,7 +56,7 @@ fn write_timeline(text: &mut String, timeline: &Timeline, measured: &Measured) {
 fn write_summary(text: &mut String, report: &Report, objections: &[String]) {
     text.push('\n');
     if let Some(makespan) = report.unguarded {
-        // Writing to a string cannot fail.
+        // Writing to a string cannot fail, so the result is ignored.
         let _ = writeln!(
             text,
             "Without guards and detection, (b) takes {makespan:.1} ms: nothing fills the sleeps ({} or more is right).",
@@ -76,7 +76,7 @@ fn write_summary(text: &mut String, report: &Report, objections: &[String]) {
         let count = objections.len();
         let _ = writeln!(text, "{count} of these times are not as documented; --check lists them.");
     }
-    // No other item competes with the first burn of (a), so it shows the load of the machine.
+    // No other item competes with the first burn of (a), so the duration of this burn shows the load by other programs.
     let alone = &report.timelines[0].1.items[0];
     let wall = alone.sleep - alone.start;
     let taken = (1.0 - BURN as f64 / wall) * 100.0;
@@ -88,8 +88,7 @@ fn write_summary(text: &mut String, report: &Report, objections: &[String]) {
     }
 }
 
-/// Returns all events of all items in documented order. At the same instant, a finish or sleep comes before the event
-/// that it makes room for.
+/// Returns all events of all items by their documented times. Events at the same time are in the order of the items.
 fn events(timeline: &Timeline) -> Vec<(usize, Event)> {
     let mut events: Vec<_> =
         (0..ITEMS.len()).flat_map(|item| Event::ALL.map(|event| (item, event))).collect();

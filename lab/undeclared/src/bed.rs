@@ -9,7 +9,7 @@ use cmwq::{BuildExecutorError, Executor, WorkQueue, WorkQueueBuilder};
 use crate::mode::Mode;
 use crate::procfs;
 
-/// Longer than any operation of this example.
+/// A time limit that is longer than any operation of this program.
 const LONG: Duration = Duration::from_secs(60);
 
 pub(crate) const UNLIMITED: &str = "the queue has no limit";
@@ -29,10 +29,10 @@ struct Workers {
 }
 
 impl Bed {
-    /// An executor whose threads have a unique prefix.
+    /// Makes an executor whose thread names have a unique prefix.
     pub(crate) fn new(mode: Mode) -> Result<Self, BuildExecutorError> {
         static NUMBER: AtomicUsize = AtomicUsize::new(0);
-        // The prefix is short, because the system shows 15 characters of a thread's name.
+        // The prefix is short, because the system shows only 15 characters of a thread's name.
         let prefix = format!("u{}", NUMBER.fetch_add(1, Relaxed));
         let workers = Arc::new(Workers::default());
         let (starting, stopping) = (Arc::clone(&workers), Arc::clone(&workers));
@@ -58,13 +58,13 @@ impl Bed {
         self.executor.cpus().first().expect("an executor has a CPU")
     }
 
-    /// Returns the least time for this much computing.
+    /// Returns the least wall-clock time for this much computing on the executor's CPUs.
     pub(crate) fn ideal(&self, work: Duration) -> Duration {
         let cpus = self.cpus() as f64;
         work.div_f64(self.executor.dump().cpu_quota.map_or(cpus, |quota| quota.min(cpus)))
     }
 
-    /// Returns the most threads that ever existed: workers, and the manager.
+    /// Returns the peak of the number of threads, which are the workers and the manager.
     pub(crate) fn peak_threads(&self) -> usize {
         self.workers.peak.load(Relaxed) + 1
     }
@@ -82,8 +82,8 @@ impl Bed {
 
 impl Drop for Bed {
     fn drop(&mut self) {
-        // The executor ends, so that the next figure has the machine for itself. All its work is done, so the report is
-        // dropped.
+        // The executor ends, so that the next figure has the whole machine. All work of the executor is done, so the
+        // report of the shutdown is ignored.
         drop(self.executor.shutdown(LONG));
     }
 }

@@ -5,20 +5,21 @@ use std::time::Duration;
 #[derive(Clone, Copy)]
 pub(crate) struct Effort {
     pub(crate) quick: bool,
-    /// The number of blocks, and how many of them come first, unmeasured, to make all threads.
+    /// The number of measured blocks. `warm_up` further blocks come first and are not measured, because they make all
+    /// threads.
     pub(crate) blocks: usize,
     pub(crate) warm_up: usize,
     /// The number of items of the mixed load, and of the load that only computes.
     pub(crate) items: usize,
     /// The number of items that only sleep.
     pub(crate) sleepers: usize,
-    /// Runs of the mixed load, and of the items that only sleep, of which the median counts.
+    /// The number of runs of the mixed load, and of the items that only sleep. The median of the runs counts.
     pub(crate) runs: usize,
-    /// How often items wait for a later one.
+    /// How often items wait for a later item.
     pub(crate) dependencies: usize,
     /// How long an idle executor is watched.
     pub(crate) idle: Duration,
-    /// Crowds of spinning items.
+    /// The number of crowds of spinning items.
     pub(crate) crowds: usize,
     pub(crate) hogs: usize,
     /// The number of requests to the service.

@@ -9,11 +9,11 @@ use crate::mode::Mode;
 /// The result of a figure in one mode.
 pub(crate) struct Outcome {
     pub(crate) values: Vec<Value>,
-    /// The offenders that the executor has found, for figures that show them.
+    /// The offenders (item types that lack a guard) that the executor has found. `None` unless the figure shows them.
     pub(crate) offenders: Option<Offenders>,
 }
 
-/// The executor's two lists.
+/// The executor's lists of item types that block without a guard, and of item types that compute for long.
 pub(crate) struct Offenders {
     pub(crate) blockers: Vec<Offender>,
     pub(crate) hogs: Vec<Offender>,
@@ -69,7 +69,7 @@ impl Unit {
 pub(crate) struct Value {
     pub(crate) what: &'static str,
     pub(crate) unit: Unit,
-    /// `None` if the system does not report it.
+    /// The number, or `None` if the system does not report it.
     pub(crate) value: Option<f64>,
     /// Whether the event had not happened when the measurement gave up.
     pub(crate) given_up: bool,
@@ -85,12 +85,12 @@ impl Value {
         Self { what, unit, value: None, given_up: false, at_most: None }
     }
 
-    /// Sets the aim for modes with detection and without guards.
+    /// Sets the aim for the modes that have detection and no guards.
     pub(crate) fn aim(self, mode: Mode, at_most: f64) -> Self {
         self.aims(mode, at_most, at_most)
     }
 
-    /// Sets different aims for each way of detection.
+    /// Sets an aim for each way of detection.
     pub(crate) fn aims(mut self, mode: Mode, sampling: f64, switches: f64) -> Self {
         self.at_most = match mode {
             Mode::Off | Mode::Guards => None,
@@ -105,7 +105,7 @@ impl Value {
         self
     }
 
-    /// Returns whether the aim is not reached. An unknown value reaches none.
+    /// Returns whether the aim is not reached. An unknown value reaches no aim.
     pub(crate) fn is_missed(&self) -> bool {
         let above = |at_most| self.given_up || self.value.is_none_or(|value| value > at_most);
         self.at_most.is_some_and(above)
@@ -123,7 +123,7 @@ impl Value {
     }
 }
 
-/// Times, for percentiles.
+/// Measured times in ascending order, from which percentiles are taken.
 pub(crate) struct Times(Vec<Duration>);
 
 impl Times {
@@ -133,7 +133,7 @@ impl Times {
         Self(times)
     }
 
-    /// Returns the least time that this percentage does not exceed, in milliseconds.
+    /// Returns the least measured time that this percentage of the times does not exceed, in milliseconds.
     pub(crate) fn percentile(&self, percent: usize) -> f64 {
         let rank = (self.0.len() * percent).div_ceil(100).max(1);
         milliseconds(self.0[rank - 1])

@@ -7,8 +7,9 @@
 //! cargo run --release -p undeclared -- --check
 //! ```
 //!
-//! Each figure is measured without detection, with each way of detection that the system permits, and with guards. The
-//! last figure is a small service. Afterwards the executor's lists show which functions lack a guard.
+//! Each figure (a measured value) is measured without detection, with each way of detection that the system permits,
+//! and with guards. The last figure is a small service. At its end the executor's lists show which functions lack a
+//! guard.
 //!
 //! | module | |
 //! |---|---|
@@ -110,8 +111,8 @@ fn measure(args: &Args) -> Result<Report, Box<dyn Error>> {
     Ok(report)
 }
 
-/// Measures a figure. For a check, the first measurement that reaches the aim counts: other programs can delay items,
-/// but cannot make them start sooner.
+/// Measures a figure. For a check, the first measurement that reaches the aim counts. Other programs can delay items,
+/// but they cannot make items start sooner.
 fn outcome(figure: &Figure, mode: Mode, args: &Args) -> Result<Outcome, Box<dyn Error>> {
     let mut outcome = (figure.measure)(mode, args.effort)?;
     for _ in 1..if args.check { ATTEMPTS } else { 1 } {

@@ -8,7 +8,7 @@ pub(crate) enum Mode {
     Off,
     Sampling,
     Switches,
-    /// Items enter guards; detection has its default.
+    /// Items enter guards, and detection has its default.
     Guards,
 }
 
@@ -35,7 +35,7 @@ impl Mode {
         }
     }
 
-    /// Returns the reason if the system does not permit the mode.
+    /// Returns the reason why the system does not permit the mode, or `None` if it does.
     pub(crate) fn denied(self) -> Result<Option<String>, BuildExecutorError> {
         let snapshot = self.set(Executor::builder()).build()?.dump();
         let denied = match self {

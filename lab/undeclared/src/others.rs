@@ -5,7 +5,7 @@ use rustix::time::{ClockId, clock_gettime};
 use crate::procfs;
 
 pub(crate) struct Others {
-    /// CPU time of all CPUs, the idle part, and the part of this process, in seconds.
+    /// The time of all CPUs, the idle part of it, and the part of this process, in seconds.
     since: Option<(f64, f64, f64)>,
 }
 
@@ -14,7 +14,7 @@ impl Others {
         Self { since: now() }
     }
 
-    /// Returns the part of other programs in all CPU time, in percent; `None` if the system does not report it.
+    /// Returns the percentage of all CPU time that other programs used, or `None` if the system does not report it.
     pub(crate) fn share(&self) -> Option<f64> {
         let (since, now) = self.since.zip(now())?;
         let (all, idle, ours) = (now.0 - since.0, now.1 - since.1, now.2 - since.2);

@@ -1,4 +1,4 @@
-//! Files that are not in memory, as far as the system follows the request.
+//! Files that are not in memory, if the system follows the request to drop them.
 
 use std::fs::{self, File};
 use std::io;
@@ -27,7 +27,7 @@ impl Pages {
         Ok(pages)
     }
 
-    /// Opens a file after dropping it from memory.
+    /// Opens a file, and drops its contents from memory.
     pub(crate) fn open(&self, number: usize) -> io::Result<File> {
         let file = File::open(self.path(number % PAGES))?;
         forget(&file);
@@ -47,7 +47,8 @@ impl Drop for Pages {
     }
 }
 
-/// Best effort: if the file stays in memory, the read does not block, and the item is not listed.
+/// Asks the system to drop a file from memory. If the file stays in memory, the read does not block, and the item is
+/// not listed as an offender.
 #[cfg(target_os = "linux")]
 fn forget(file: &File) {
     rustix::fs::fadvise(file, 0, None, rustix::fs::Advice::DontNeed).ok();

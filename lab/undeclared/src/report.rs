@@ -10,15 +10,15 @@ pub(crate) struct Report {
     /// The requested modes, including those that the system does not permit.
     pub(crate) modes: Vec<Mode>,
     pub(crate) denied: Vec<(Mode, String)>,
-    /// The part of other programs in all CPU time, in percent, if the system reports it.
+    /// The percentage of all CPU time that other programs used, if the system reports it.
     pub(crate) others: Option<f64>,
     pub(crate) figures: Vec<&'static Figure>,
-    /// The outcomes by figure and mode.
+    /// The name of a figure, a mode, and the figure's outcome in that mode.
     pub(crate) outcomes: Vec<(&'static str, Mode, Outcome)>,
 }
 
 impl Report {
-    /// Returns the values of a figure in a mode; none if it was not measured.
+    /// Returns the values of a figure in a mode. There are none if the figure was not measured in that mode.
     pub(crate) fn values(&self, figure: &Figure, mode: Mode) -> &[Value] {
         let found = self.outcomes.iter().find(|(name, of, _)| *name == figure.name && *of == mode);
         found.map_or(&[], |(_, _, outcome)| &outcome.values)

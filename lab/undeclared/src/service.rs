@@ -1,8 +1,8 @@
-//! A small service, written without any guards: its items call `std::thread::sleep`, `Mutex::lock` and `File::read`
-//! like any code.
+//! A small service that is written without any guards. Its items call `std::thread::sleep`, `Mutex::lock` and
+//! `File::read` like any other code.
 //!
-//! Each kind of item comes from a function of its own, so the executor's lists show the function's name. Guards are
-//! entered only in one mode, for comparison.
+//! Each kind of item comes from a function of its own, so the executor's lists show that function's name. Only in one
+//! mode, for comparison, items enter guards.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -22,7 +22,7 @@ const REMOTE: Duration = Duration::from_millis(6);
 /// The time that it takes to make an entry durable.
 const COMMIT: Duration = Duration::from_micros(2500);
 const NOTE: Duration = Duration::from_micros(20);
-/// The CPU time of a report. It should have been divided, or given to a CPU-intensive queue.
+/// The CPU time of a report. A real service should divide the report, or give it to a CPU-intensive queue.
 const REPORT: Duration = Duration::from_millis(40);
 
 pub(crate) struct Service {
@@ -40,7 +40,7 @@ impl Service {
     }
 }
 
-/// Asks another service; a sleep stands for the request.
+/// Makes an item that asks another service. A sleep stands for that request.
 pub(crate) fn ask_remote(service: &Arc<Service>) -> impl FnOnce() + Send + 'static {
     let mode = service.mode;
     move || {
@@ -50,7 +50,7 @@ pub(crate) fn ask_remote(service: &Arc<Service>) -> impl FnOnce() + Send + 'stat
     }
 }
 
-/// Makes an entry in the ledger, which is locked until the entry is durable.
+/// Makes an item that makes an entry in the ledger. The ledger is locked until the entry is durable.
 pub(crate) fn book(service: &Arc<Service>) -> impl FnOnce() + Send + 'static {
     let service = Arc::clone(service);
     move || {
@@ -61,7 +61,7 @@ pub(crate) fn book(service: &Arc<Service>) -> impl FnOnce() + Send + 'static {
     }
 }
 
-/// Reads a page that is not in memory.
+/// Makes an item that reads a page that is not in memory.
 pub(crate) fn send_page(
     service: &Arc<Service>,
     number: usize,
@@ -81,7 +81,7 @@ fn read(file: &mut File) -> io::Result<Vec<u8>> {
     Ok(page)
 }
 
-/// Only computes. Returns the time since the request.
+/// Makes an item that only computes, and returns the time since the request.
 pub(crate) fn shrink_image(asked: Instant) -> impl FnOnce() -> Duration + Send + 'static {
     move || {
         burn(REQUEST);
@@ -89,7 +89,7 @@ pub(crate) fn shrink_image(asked: Instant) -> impl FnOnce() -> Duration + Send +
     }
 }
 
-/// Computes for a short time. Returns the time since the request.
+/// Makes an item that computes for a short time, and returns the time since the request.
 pub(crate) fn take_note(asked: Instant) -> impl FnOnce() -> Duration + Send + 'static {
     move || {
         burn(NOTE);
@@ -97,7 +97,7 @@ pub(crate) fn take_note(asked: Instant) -> impl FnOnce() -> Duration + Send + 's
     }
 }
 
-/// Computes for long.
+/// Makes an item that computes for long.
 pub(crate) fn write_report() -> impl FnOnce() + Send + 'static {
     || burn(REPORT)
 }

@@ -7,11 +7,11 @@ use crate::figure::{Offenders, Value};
 use crate::figures::Figure;
 use crate::mode::Mode;
 
-/// The widths of the first column and of the others.
+/// The widths of the first column and of the other columns.
 const FIRST: usize = 30;
 const COLUMN: usize = 10;
 
-/// Returns all measurements. Writing to a string cannot fail, so its result is ignored.
+/// Returns all measurements. Writing to a string cannot fail, so the results of the writes are ignored.
 pub(crate) fn text(report: &Report) -> String {
     let mut text =
         format!("{} CPUs{}.\n", report.cpus, if report.quick { ", measured coarsely" } else { "" });

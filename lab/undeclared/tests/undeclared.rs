@@ -1,6 +1,6 @@
 //! The program measures the requested figures, reports what the system denies, and lists the items that block.
 //!
-//! All speeds depend on the machine, so none is asserted.
+//! All speeds depend on the machine, so these tests assert none.
 #![cfg(all(target_os = "linux", not(cmwq_portable)))]
 
 use std::process::{Command, Output};
@@ -30,7 +30,7 @@ fn names<'a>(json: &'a Value, field: &str) -> Vec<&'a str> {
     list(json).iter().map(|entry| entry[field].as_str().expect("a name")).collect()
 }
 
-/// Each figure has values in each mode where it is meaningful, and each value is complete.
+/// Each figure has values in each mode in which it is meaningful, and each value has all its fields.
 #[test]
 fn the_program_measures_each_figure_in_each_mode() {
     let report = measured(&[]);
@@ -62,7 +62,8 @@ fn the_program_measures_each_figure_in_each_mode() {
     assert_eq!(list(&report["missed"]).len(), missed.count(), "{report}");
 }
 
-/// spec: S3 (as a user sees it): the service's item types that sleep are listed by their names, and so is its hog.
+/// spec: S3 (as a user sees it): the executor lists the service's item types that sleep by their names, and also its
+/// hog (the item type that computes for long).
 #[test]
 fn the_program_lists_the_item_types_that_block() {
     let report = measured(&["--only", "service", "--mode", "off", "--mode", "sampling"]);

@@ -37,7 +37,7 @@ pub enum SendCancellableError<T> {
 }
 
 impl<T> Receiver<T> {
-    /// Receives a message as [`recv`](Self::recv) does, but only until the calling item is
+    /// Receives a message as [`recv`](Self::recv) does, but stops waiting when the calling item is
     /// [cancelled](crate::is_cancelled). If the item is cancelled, no message is received, even if there is one.
     ///
     /// # Examples
@@ -92,7 +92,7 @@ impl<T> Receiver<T> {
 }
 
 impl<T> Sender<T> {
-    /// Sends a message as [`send`](Self::send) does, but only until the calling item is
+    /// Sends a message as [`send`](Self::send) does, but stops waiting when the calling item is
     /// [cancelled](crate::is_cancelled). If the item is cancelled, the message is not sent, even if there is room.
     ///
     /// # Examples
@@ -155,14 +155,14 @@ impl<T> Sender<T> {
     }
 }
 
-/// Channels that show the cancel of a token. So a thread can wait for the cancel and for another channel at the same
-/// time.
+/// Two channels, one of which becomes ready when a token is cancelled. So a thread can wait for the cancel and for
+/// another channel at the same time.
 struct Stop {
     /// This channel is closed when the token is cancelled.
     cancelled: crossbeam_channel::Receiver<()>,
     /// This channel has a message once the deadline of the token has passed.
     late: crossbeam_channel::Receiver<Instant>,
-    /// `None` if the token was cancelled before.
+    /// Keeps the waker that closes `cancelled` registered with the token. `None` if the token was already cancelled.
     _watch: Option<crate::engine::item::token::CancelWatch>,
 }
 
@@ -174,7 +174,7 @@ impl Stop {
         Self { cancelled, late: deadline.map_or_else(never, crossbeam_channel::at), _watch }
     }
 
-    /// Returns why the token is cancelled. The caller knows that it is cancelled.
+    /// Returns the reason why the token is cancelled. The caller has already seen that it is.
     fn reason(token: &Token) -> Cancelled {
         token.reason().unwrap_or(Cancelled::DeadlinePassed)
     }

@@ -1,5 +1,6 @@
-//! Channels on a made-up machine. There, each operation is a point. A waiting thread tries again whenever any channel
-//! has sent or received a message, or has lost an end.
+//! Channels on a made-up machine, which is a simulated machine for tests. Each operation is a point, at which the
+//! machine may run another thread. A waiting thread tries again whenever a message is sent or received on any channel,
+//! or a sender or receiver is dropped.
 
 use std::time::Instant;
 
@@ -9,10 +10,12 @@ use crate::engine::refusal::Cancelled;
 use crate::policy::time::Time;
 use crate::sys::{clock, machine};
 
-/// The address of this static is the key of all channels. crossbeam's channels have no address that both ends know.
+/// The address of this static is the one key of all channels, because a crossbeam channel has no address that both ends
+/// know.
 static CHANNELS: u8 = 0;
 
-/// A part of each end of a channel. Dropping it wakes the threads that wait on a made-up machine.
+/// A part of each sender and receiver. When it is dropped, it wakes the threads that wait for a channel on the made-up
+/// machine.
 pub(super) struct End;
 
 impl Drop for End {
@@ -26,14 +29,14 @@ fn key() -> usize {
     (&raw const CHANNELS).addr()
 }
 
-/// Notes that a message has moved, and returns `result`.
+/// Wakes all threads that wait for a channel on the made-up machine, because a channel has changed. Returns `result`.
 #[inline]
 pub(super) fn moved<R>(result: R) -> R {
     machine::wake_object(key(), true);
     result
 }
 
-/// Fails the run if no message can be sent through the channel.
+/// Fails the test run if the channel has no capacity. A made-up machine cannot send a message through such a channel.
 fn check_capacity<T>(sender: &Sender<T>) {
     machine::fail_if(sender.capacity() == Some(0), || {
         "a message cannot be sent through a channel of capacity 0: give the channel room for one message"

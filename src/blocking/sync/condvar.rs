@@ -37,10 +37,10 @@ impl WaitTimeoutResult {
 /// A condition variable for this module's [`Mutex`](super::Mutex), on which threads wait under a blocking guard.
 ///
 /// The blocking guard of a wait begins before the mutex is released, and ends after the mutex is locked again. The
-/// guard costs about 20 ns, far less than the wait. A wait may end without a notification, so
-/// [`wait_while`](Self::wait_while) then checks its condition again, outside the blocking guard. A notification costs
-/// as much as with parking_lot, or one load more. A `notify_one` saves this load if it wakes a thread from a wait that
-/// cannot be cancelled.
+/// guard costs about 20 ns, far less than the wait. A wait may end without a notification. So
+/// [`wait_while`](Self::wait_while) checks its condition again after each wait, outside the blocking guard. A
+/// notification costs one load more than with parking_lot. A `notify_one` saves this load if it wakes a thread from a
+/// wait that cannot be cancelled.
 ///
 /// # Examples
 ///
@@ -132,19 +132,19 @@ impl Condvar {
     ///
     /// # Panics
     ///
-    /// Panics if another thread waits on this condition variable with another mutex. As usual, `guard` then unlocks its
-    /// mutex.
+    /// Panics if another thread waits on this condition variable with another mutex. As in other panics, `guard`
+    /// unlocks its mutex when it is dropped.
     pub fn wait<T: ?Sized>(&self, guard: &mut MutexGuard<'_, T>) {
         if self.wait_on_machine(guard, None).is_none() {
             self.locked(guard, |inner| self.usual.wait(inner));
         }
     }
 
-    /// Does the same as [`wait`](Self::wait), but waits only until the calling item is
-    /// [cancelled](crate::is_cancelled). The mutex is locked again in any case.
+    /// Does the same as [`wait`](Self::wait), but stops waiting when the calling item is
+    /// [cancelled](crate::is_cancelled). When the call returns, the mutex is locked again in any case.
     ///
-    /// [`notify_one`](Self::notify_one) prefers a thread in a wait that cannot be cancelled. If there is none, it wakes
-    /// all threads in cancellable waits.
+    /// [`notify_one`](Self::notify_one) prefers a thread in a wait that cannot be cancelled. If there is no such
+    /// thread, it wakes all threads in cancellable waits.
     ///
     /// # Examples
     ///
@@ -173,7 +173,7 @@ impl Condvar {
     ///
     /// # Errors
     ///
-    /// If the item is cancelled before a notification, returns the reason.
+    /// Returns the reason for the cancel if the item is cancelled before a notification.
     #[doc(alias = "wait_event_interruptible")]
     pub fn wait_cancellable<T: ?Sized>(&self, guard: &mut MutexGuard<'_, T>) -> Result<(), Cancelled> {
         let Some(token) = cancellation::current_token() else {
@@ -189,8 +189,8 @@ impl Condvar {
         blocking(|| MutexGuard::unlocked(guard, || wait.sleep(&token)))
     }
 
-    /// Waits as long as `condition` holds, but only until the calling item is [cancelled](crate::is_cancelled). If
-    /// `condition` is false at first, does not wait.
+    /// Waits as long as `condition` holds, but stops waiting when the calling item is [cancelled](crate::is_cancelled).
+    /// If `condition` is false at first, does not wait.
     ///
     /// # Examples
     ///
@@ -209,7 +209,7 @@ impl Condvar {
     ///
     /// # Errors
     ///
-    /// If the item is cancelled while `condition` holds, returns the reason.
+    /// Returns the reason for the cancel if the item is cancelled while `condition` holds.
     ///
     /// # Panics
     ///
@@ -269,7 +269,7 @@ impl Condvar {
     }
 
     /// Does the same as [`wait_while`](Self::wait_while), but waits for `timeout` at most. Returns whether it timed
-    /// out. Even after a timeout, the condition may no longer hold.
+    /// out. After a timeout, the condition is not checked again, so it may be false.
     ///
     /// # Panics
     ///
@@ -285,7 +285,7 @@ impl Condvar {
     }
 
     /// Does the same as [`wait_while`](Self::wait_while), but waits until `deadline` at most. Returns whether it timed
-    /// out. Even after a timeout, the condition may no longer hold.
+    /// out. After a timeout, the condition is not checked again, so it may be false.
     ///
     /// # Panics
     ///
@@ -337,11 +337,12 @@ impl Condvar {
         if !machine::listens() {
             return None;
         }
-        // Between the caller's check of its data and the wait, a thread that does not need the mutex may notify.
+        // A thread may notify without the mutex, between the caller's check of its data and the wait. So this is a
+        // point, at which such a thread can run.
         machine::step();
         let (key, until) = (self.key(), deadline.map(clock::time));
         let wait = || machine::until_woken(key, until, "a condition variable");
-        // No other thread goes on between the unlock and the wait, so no notification is missed.
+        // No other thread runs between the unlock and the wait, so no notification is missed.
         let woken = machine::quietly(|| blocking(|| MutexGuard::unlocked(guard, wait)));
         woken.map(|woken| WaitTimeoutResult(!woken))
     }

@@ -1,7 +1,7 @@
 //! Waiting for a lock that another thread holds.
 //!
-//! On a made-up machine, another thread may go on before a thread takes a lock. A thread that waits for the lock tries
-//! again when the lock is released.
+//! On a made-up machine, which is a simulated machine for tests, another thread may run before a thread takes a lock. A
+//! thread that waits for a lock tries again when the lock is released.
 
 use std::time::{Duration, Instant};
 
@@ -9,16 +9,16 @@ use crate::blocking::guard::{blocking, may_block};
 use crate::engine::worker::worker_thread;
 use crate::sys::{clock, machine};
 
-/// For this long, an item that waits for a lock keeps its place: no other item starts in its stead. The system adds
-/// slack to short sleeps, usually 50 µs. Most locks are held for a shorter time than this slack. If each wait let
-/// another item start, that item would soon want the same lock, and many threads would queue for the lock. This time
-/// is so short that an item that waits for long hardly delays the items behind it.
+/// The time for which an item that waits for a lock keeps its place: no other item starts instead of it. The system
+/// adds slack to short sleeps, usually 50 µs. Most locks are held for a shorter time than this slack. If each wait let
+/// another item start, that item would soon want the same lock, and many threads would queue for the lock. The time is
+/// short. So even an item that waits for long hardly delays the items behind it.
 const MOMENT: Duration = Duration::from_micros(20);
 
-/// Takes a lock by calling `lock`. On a worker, the first call of `lock` waits for [`MOMENT`] at most, as an item that
-/// may block. The next call of `lock` is under a guard. `lock` waits until the given time at most, or without a limit
-/// if it gets `None`, and returns whether it took the lock. `attempt` does the same without waiting. `key` is the
-/// address of the lock. Returns whether the lock was taken.
+/// Takes a lock by calling `lock`. Returns whether the lock was taken. On a worker, the first call of `lock` waits for
+/// [`MOMENT`] at most, in a [`may_block`] guard. If that is not enough, a second call waits in a blocking guard. `lock`
+/// gets the time until which it may wait, or `None` if there is no limit, and returns whether it took the lock.
+/// `attempt` does the same as `lock`, but does not wait. `key` is the address of the lock.
 #[cold]
 pub(super) fn take(
     key: usize,
@@ -66,13 +66,14 @@ fn holds(key: usize) -> bool {
     true
 }
 
-/// Notes that the calling thread has released a lock.
+/// Notes that the calling thread has released a lock. On a made-up machine, wakes the threads that wait for it.
 #[inline]
 pub(super) fn released(key: usize) {
     machine::released(key);
 }
 
-/// Notes that other threads may be able to take a lock that the calling thread still holds.
+/// Notes that the calling thread has downgraded a lock. On a made-up machine, wakes the threads that wait for the lock.
+/// They may now be able to take it, although the calling thread still holds it.
 #[inline]
 pub(super) fn downgraded(key: usize) {
     machine::wake_object(key, true);
@@ -91,8 +92,8 @@ mod tests {
 
     const LONG: Duration = Duration::from_secs(60);
 
-    /// Calls [`wait`] in an item. Returns the result of `wait`, and the argument and the worker's state at each call of
-    /// `lock`.
+    /// Calls [`wait`] in an item. Returns the result of `wait`. Also returns, for each call of `lock`, its argument and
+    /// the worker's state.
     fn asked(deadline: Option<Instant>, answers: bool) -> (bool, Vec<(Option<Instant>, String)>) {
         let executor = Executor::builder().build().unwrap();
         let queue = WorkQueue::builder("waits").build_on(&executor).unwrap();

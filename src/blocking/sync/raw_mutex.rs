@@ -36,8 +36,8 @@ impl RawMutex {
     ///
     /// # Safety
     ///
-    /// The calling thread holds the lock, and no other code uses the thread's right to unlock it until this function
-    /// has returned or unwound. When `f` returns or unwinds, the thread holds the lock.
+    /// The calling thread holds the lock. Until this function has returned or unwound, no code but `f` unlocks the lock
+    /// on behalf of this thread. When `f` returns or unwinds, the thread holds the lock.
     pub(super) unsafe fn with_guard<R>(
         &self,
         f: impl FnOnce(&mut parking_lot::MutexGuard<'_, ()>) -> R,
@@ -73,9 +73,9 @@ unsafe impl lock_api::RawMutex for RawMutex {
 
     #[inline]
     fn lock(&self) {
-        // With a timeout of zero, this does all that parking_lot's `lock` does before it sleeps: one compare-and-swap
-        // if the lock is free, and otherwise a few more attempts. `try_lock` would load the word first, which makes a
-        // free lock 50 % more expensive.
+        // With a timeout of zero, this call does everything that parking_lot's `lock` does before it sleeps: one
+        // compare-and-swap if the lock is free, and otherwise a few more attempts. `try_lock` would load the word
+        // first, which makes a free lock 50 % more expensive.
         if !contended::at_once(self.key(), || self.raw().try_lock_for(Duration::ZERO)) {
             self.lock_contended(None);
         }

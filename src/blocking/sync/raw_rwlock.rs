@@ -301,7 +301,8 @@ unsafe impl lock_api::RawRwLockUpgrade for RawRwLock {
     #[inline]
     unsafe fn upgrade(&self) {
         if cfg!(cmwq_tsan) {
-            // ThreadSanitizer does not support fences. parking_lot's `upgrade` acquires without one.
+            // ThreadSanitizer does not support fences, so this build calls parking_lot's `upgrade`, which acquires
+            // without a fence.
             // SAFETY: the caller holds the upgradable lock.
             return blocking(|| unsafe { self.0.upgrade() });
         }

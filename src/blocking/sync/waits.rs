@@ -1,10 +1,11 @@
 //! The cancellable waits on a condition variable.
 //!
-//! A thread that cancels a token cannot end a wait on parking_lot's condition variable. The cancelling thread does not
-//! hold the mutex, so its notification could come before the waiting thread sleeps, and would be lost. So these waits
-//! sleep on another key. A waiting thread reads the number of notifications while it holds the mutex. Then it sleeps
-//! until this number changes, or until its token is cancelled. A thread that notifies raises the number and then wakes
-//! the sleepers. A thread that cancels the token first marks the token as cancelled, and then wakes the sleepers.
+//! These waits do not use parking_lot's condition variable, because a thread that cancels a token could not end them
+//! reliably. The cancelling thread does not hold the mutex. So its notification could come just before the waiting
+//! thread sleeps, and would be lost. Instead, threads in these waits sleep on a key of [`wait`](crate::sys::wait). A
+//! waiting thread reads the number of notifications while it holds the mutex. Then it sleeps until this number changes,
+//! or until its token is cancelled. A thread that notifies raises the number and then wakes the sleepers. A thread that
+//! cancels the token first marks the token as cancelled, and then wakes the sleepers. The module
 //! [`wait`](crate::sys::wait) says why neither wake-up is lost.
 
 use crate::engine::item::token::Token;
@@ -16,7 +17,7 @@ use crate::sys::wait::{self, Until};
 pub(super) struct Waits {
     /// The number of threads that wait.
     waiting: AtomicU64,
-    /// The number of notifications while a thread waited.
+    /// The number of notifications that came while at least one thread waited.
     notified: AtomicU64,
 }
 
@@ -41,7 +42,7 @@ impl Waits {
     /// Ends all waits that have begun. Returns the number of these waits.
     #[inline]
     pub(super) fn notify(&self) -> usize {
-        // Each wait that must be ended was counted under the mutex, so this load sees the wait.
+        // Each wait that this call must end was counted by a thread that held the mutex. So this load sees the count.
         match self.waiting.load(Ordering::Relaxed) {
             0 => 0,
             waiting => self.notify_waiting(waiting),

@@ -1,5 +1,5 @@
-//! A shutdown for which a task waits. A thread of its own performs the shutdown, which has to wait until the executor's
-//! threads have ended. A shutdown happens only once, so this thread costs little.
+//! A shutdown for which an async task waits. A separate thread performs the shutdown, because a shutdown has to wait
+//! until the executor's threads have ended. A shutdown happens only once, so this thread costs little.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::engine::refusal::{ShutdownError, WaitError};
 use super::inner::ExecutorInner;
 use super::shutdown::Remains;
 
-/// The result of the shutdown. It is there once the signal is set.
+/// The result of the shutdown. The result is stored before the signal is set.
 #[derive(Debug)]
 struct Outcome {
     remains: Mutex<Option<Result<Remains, ShutdownError>>>,

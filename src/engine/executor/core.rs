@@ -27,7 +27,7 @@ pub(crate) struct Core {
     pub(crate) threads: Arc<ExecutorThreads>, // A, K
 }
 
-/// Whether the system has denied a setting of the workers. Each denial is logged once, and dumps show it.
+/// The settings of workers that the system has denied. Each denial is logged once, and dumps show it.
 #[derive(Debug, Default)]
 pub(crate) struct Denials {
     nice: AtomicBool,

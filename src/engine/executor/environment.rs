@@ -1,9 +1,10 @@
 //! The part of the machine that the process may use, as the manager has last seen it.
 //!
 //! A change takes effect in two steps. First the manager stores the change here under a new number. Then each pool
-//! adopts the change and binds its workers accordingly. A pool that is made meanwhile does not miss the change, because
-//! it enters the register before it reads the environment. So either the manager finds the pool in the register, or the
-//! pool finds the change in the environment. The number ensures that an older change never replaces a newer change.
+//! adopts the change and binds its workers accordingly. A pool that is made during these steps does not miss the
+//! change, because it enters the register before it reads the environment. So either the manager finds the pool in the
+//! register, or the pool finds the change in the environment. The number ensures that an older change never replaces a
+//! newer change.
 
 use std::sync::Arc;
 
@@ -56,9 +57,9 @@ impl LiveEnvironment {
     }
 
     /// Wakes the manager if the manager has suspended its checks of the machine. A worker calls this after it has
-    /// become active. Before the call, the worker has either set its phase to active and then done a read-modify-write,
-    /// or raised its pool's count. The call never waits for a lock. The call costs one load if the manager's checks are
-    /// not suspended.
+    /// become active. Before the call, the worker has done one of two things. It has set its phase to active, and then
+    /// executed a read-modify-write. Or it has raised its pool's count of running workers. The call never waits for a
+    /// lock. The call costs one load if the manager's checks are not suspended.
     #[inline]
     pub(crate) fn active(&self) {
         if self.attention.active() {

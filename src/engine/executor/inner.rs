@@ -32,7 +32,7 @@ use super::upkeep::Upkeep;
 pub(crate) struct ExecutorInner {
     /// A copy of `core.origin`, so that issuers need not access `core`.
     pub(crate) origin: Origin, // I
-    /// The number of the made-up machine on which the executor was made, or 0.
+    /// The number of the made-up (simulated) machine on which the executor was made, or 0.
     pub(crate) machine: u64, // I
     pub(crate) core: Arc<Core>,      // I
     pub(crate) upkeep: Arc<Upkeep>,  // I
@@ -116,7 +116,7 @@ impl ExecutorInner {
         }
     }
 
-    /// For a queue of this kind, returns the pool of the items that are queued on this slot's CPU. If the pool belongs
+    /// Returns the pool for items that are queued to a queue of this kind on the CPU of this slot. If the pool belongs
     /// to a class, the caller must call [`attend`](Class::attend) on the class. `known` caches how the queue's
     /// attributes divide the CPUs.
     pub(crate) fn pool_for(&self, kind: &QueueKind, slot: usize, known: &mut Option<Division>) -> PoolChoice {
@@ -174,7 +174,7 @@ impl ExecutorInner {
         if let Some(pool) = pool.get() {
             return Arc::clone(pool);
         }
-        // A made-up machine does not know of threads that wait for a `OnceLock`. Each thread that makes a pool here
+        // A made-up machine does not notice that a thread waits for a `OnceLock`. Each thread that makes a pool here
         // holds this lock, so no thread waits for a `OnceLock`.
         let _making = self.making_pools.lock();
         Arc::clone(pool.get_or_init(make))

@@ -4,16 +4,16 @@
 //! |---|---|
 //! | `settings`, `reports` | the settings from the builder (limits, names, hooks), and the reports that hooks receive |
 //! | `core` | the data that pools and threads share: settings, the manager's inbox, denials, present CPUs |
-//! | `threads` | the threads, which are counted from before they are made until they are gone |
+//! | `threads` | the threads, each of which is counted before it is made, and until it is gone |
 //! | `environment` | the part of the machine that the process may use at present |
 //! | `placement` | the slots: the executor's CPUs, and the real CPUs behind them |
 //! | `upkeep` | the manager's data about all pools: their register, timers, leftovers, offenders |
-//! | `inner` | the data that queues and handles share, and how attributes lead to pools |
+//! | `inner` | the data that queues and handles share, and how a queue's attributes determine its pools |
 //! | `shutdown` | the shutdown of an executor, and how items are given up |
 //!
-//! This room of the engine owns the data that outlives individual queues and pools. Most of this data never changes
-//! after the executor has been built (`I`). The present CPUs, the default attributes, and the list of ended threads
-//! have their own locks (`K`).
+//! This module owns the data that outlives individual queues and pools. Most of this data never changes after the
+//! executor has been built (`I`). The present CPUs, the default attributes, and the list of ended threads have their
+//! own locks (`K`).
 //!
 //! Handles and queues keep `inner` in memory. Pools and threads keep `core` in memory. The manager keeps `upkeep` in
 //! memory while it is awake. No item is in flight when `inner` is dropped. The executor's threads then end.

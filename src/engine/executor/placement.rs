@@ -8,7 +8,7 @@ use crate::policy::cpu_set::CpuSet;
 use crate::policy::environment::Slot;
 use crate::sys::sync::AtomicU64;
 
-/// The slots of an executor, and how an item gets its slot.
+/// The slots of an executor, and the way in which the slot of an item is chosen.
 #[derive(Debug)]
 pub(crate) struct Placement {
     pub(crate) slots: Box<[Slot]>,

@@ -1,10 +1,11 @@
 //! The shutdown of an executor.
 //!
-//! The calling thread first shuts the intakes of all queues to outsiders, and waits while the accepted items run. Then
-//! this thread shuts the intakes to all submissions. If the time has run out by then, the thread *gives up* the items
-//! that have not begun. To do so, the thread empties the waiting lists and worklists itself, because the workers may be
-//! stuck. An entry may still reach a pool, because a worker puts the entry back, or because its issuer was between
-//! admission and push. If the pool is already empty, the thread that brings such an entry gives it up.
+//! The calling thread first shuts the intakes of all queues to outsiders (threads that run no item of the executor),
+//! and waits while the accepted items run. Then this thread shuts the intakes to all submissions. If the time has run
+//! out by then, the thread *gives up* the items that have not begun. To do so, the thread empties the waiting lists and
+//! worklists itself, because the workers may be stuck. An entry may still reach a pool, because a worker puts the entry
+//! back, or because its issuer was between admission and push. If the pool was already emptied, the thread that brings
+//! such an entry gives it up.
 
 use crate::policy::effective_state::Stage;
 use crate::sys::machine;
@@ -56,7 +57,8 @@ impl ExecutorInner {
         self.cancel_timers(&queues);
         // The checks above have passed, so this wait fails only if the time runs out.
         while wait_until_empty(&queues, until).is_ok() {
-            // An item may have made a new queue before it ended, because a system queue is made when it is first used.
+            // An item may have made a new queue before it ended, for example a system queue, which is made when it is
+            // first used.
             let before = known;
             known = self.ref_later(&mut queues, known);
             if known == before {
@@ -89,8 +91,8 @@ impl ExecutorInner {
     /// Returns an error if the shutdown would wait for its own caller.
     pub(super) fn check_shutdown(&self) -> Result<(), ShutdownError> {
         // A shutdown waits until all threads of the executor have ended. So a caller on such a thread would wait for
-        // itself. An item that runs on another executor, but is pending again on a queue of this executor, would also
-        // wait for itself.
+        // itself. The same is true of an item that runs on another executor, and is pending again on a queue of this
+        // executor.
         let would_wait_for_itself = self.core.threads.has_current_thread()
             || self.queues.any(|queue| waits::check_queue(queue).is_err());
         if would_wait_for_itself { Err(ShutdownError::WouldDeadlock) } else { Ok(()) }
@@ -119,11 +121,11 @@ impl ExecutorInner {
     /// Gives up the items that have not begun, and the markers. By now, all submissions are refused.
     #[cold]
     fn give_up(&self, queues: &[QueueRef]) {
-        // All pools are abandoned before any entry is given up, because a marker that is given up releases entries to
-        // another pool. The waiting lists are emptied only after the pools. While the intake is shut, an item that
-        // reaches its waiting list late is given a slot immediately, and goes to a pool. There the item counts as
-        // active until it is given up. If there were too many such items, the limiter could not count any item of its
-        // waiting list as active.
+        // All pools are abandoned before any entry is given up, because a route's marker that is given up releases
+        // entries to another pool. The waiting lists are emptied only after the pools, for the following reason. While
+        // the intake is shut, an item that reaches its waiting list late is given a slot immediately, and goes to a
+        // pool. In the pool, the item counts as active until it is given up. With too many such items, the limiter
+        // could not count any item of its waiting list as active.
         let pools = self.upkeep.pools.all();
         let aside: Vec<_> = pools.iter().map(|pool| pool.abandon()).collect();
         aside.into_iter().flatten().for_each(give_up);
@@ -159,8 +161,8 @@ impl QueueRemains {
 }
 
 /// Completes an entry without running its item, and tells the item's owner. The caller keeps the entry's pool in
-/// memory. This call may run the item's destructor. So if the manager calls this function, the cleaner completes the
-/// entry later.
+/// memory. This call may run the item's destructor. So on the manager's thread, this call leaves the entry to the
+/// cleaner, which completes it later.
 #[cold]
 pub(crate) fn give_up(entry: Entry) {
     user_code::destroy(|| give_up_here(entry));

@@ -89,7 +89,7 @@ impl ExecutorThreads {
     /// Waits until all threads have ended. Returns the number of threads that have not ended when the time runs out.
     pub(crate) fn wait(&self, until: Until) -> usize {
         let alive = self.cell.wait(until) as usize;
-        // Each thread is on the list before it counts as gone, so this misses no thread.
+        // Each thread is on the list before it counts as gone, so `join_ended` misses no thread.
         alive + self.join_ended(until)
     }
 

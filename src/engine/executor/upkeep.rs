@@ -45,7 +45,8 @@ pub(crate) type Stuck = fn(&Upkeep, &Pool, Duration);
 
 impl Drop for Upkeep {
     fn drop(&mut self) {
-        // A waker may keep a handle, and a handle keeps the timers.
+        // A waker may own a handle, and a handle keeps the timers in memory. So a waker that stayed with the timers
+        // could keep them in memory for ever.
         self.timers.forget_wakers();
     }
 }

@@ -1,8 +1,8 @@
 //! Batches: many items are queued with one kick of their pool. One-shots are also admitted together.
 //!
 //! All items of a batch have the same place, and so the same shard. These items go to the same pool, unless the shard's
-//! route is turned to another pool meanwhile. No user code runs between the first push and the kick. The kick wakes as
-//! many workers as the pool wants for the pushed entries.
+//! route is turned to another pool while the batch is being queued. No user code runs between the first push and the
+//! kick. The kick wakes as many workers as the pool wants for the pushed entries.
 #![allow(unsafe_code, reason = "cells that are not queued are taken apart again")]
 
 use std::marker::PhantomData;
@@ -56,8 +56,8 @@ pub(crate) struct CutAt {
 
 impl Queue {
     /// Queues closures in order, and stops at the first closure that is refused. If `token` counts as cancelled, the
-    /// call does not wait for room any more. None of the items gets this token, because an item could cancel its own
-    /// token.
+    /// call does not wait for room any more. No item gets this token. Otherwise an item that cancels its own token
+    /// would also end the wait of the batch.
     pub(crate) fn spawn_batch<F, T>(
         &self,
         place: Place,
@@ -179,8 +179,8 @@ impl Queue {
     }
 
     /// Queues closures, as [`spawn_batch_detached`](Self::spawn_batch_detached) does. Each closure already contains the
-    /// values that it carries. The iterator is user code, which must not run between pushes. So in each step, this
-    /// function first takes some closures from the iterator, and then pushes all of them.
+    /// values that it carries. The iterator is user code, which must not run between two pushes. So this function
+    /// proceeds in steps: it takes up to `AT_ONCE` closures from the iterator, and then pushes all of them.
     fn spawn_all_detached<F, T>(
         &self,
         place: Place,
@@ -246,8 +246,8 @@ impl Queue {
         Ok(())
     }
 
-    /// Returns the shard for the next part of a batch. This function is called again for each part, because user code
-    /// may have forked the process in between.
+    /// Returns the shard for the next part of a batch. The caller calls this function again for each part, because user
+    /// code may have forked the process between two parts.
     fn shard_of_batch(&self, place: Place) -> Result<&Shard, QueueError> {
         if self.executor.origin.is_forked() {
             return Err(QueueError::Forked);
@@ -277,8 +277,8 @@ impl Queue {
     }
 
     /// Returns the place of all items of a batch. If the issuer named no place, the items' place is near the issuer's
-    /// CPU. A batch calls this function only once, because the system may move the issuer to another CPU before the
-    /// batch ends.
+    /// CPU. A batch calls this function only once, because the system may move the issuer to another CPU while the
+    /// batch is being queued.
     fn place_of_batch(&self, place: Place) -> Place {
         match place {
             Place::Here => Place::Near(self.executor.placement.slot_for(Place::Here)),
@@ -342,7 +342,7 @@ impl<F: Closure<T>, T> Drop for Made<F, T> {
     fn drop(&mut self) {
         // Items remain only if the iterator has panicked, because items are taken out before they are queued.
         for item in self.items.drain(..) {
-            // SAFETY: as in `take_apart`.
+            // SAFETY: the items were made for this type, and were not queued.
             drop(unsafe { one_shot::unmake_detached::<F, T>(item) });
         }
     }

@@ -1,12 +1,12 @@
-//! The token for which the calling thread works, and whether the item of this thread should stop.
+//! The token of the calling thread, and the question whether the thread's item should stop.
 //!
 //! An item that was submitted with a token or with a deadline *enters* its token while it runs. Every other item gets
 //! a token only when it asks for one. This token is a child of the queue's token. A thread-local variable keeps the
 //! token, together with the item's number. When the worker begins another item, this number no longer matches. So an
 //! item that does not ask pays nothing.
 //!
-//! Without a token, three places say whether the item should stop: the item's own state, in which a handle can ask the
-//! item to stop; the queue's token; and the executor's token.
+//! If an item has no token, three places say whether it should stop: the item's own state, in which a handle can ask
+//! the item to stop; the queue's token; and the executor's token.
 #![allow(unsafe_code, reason = "a worker stores the addresses of its item and queue")]
 
 use std::cell::RefCell;
@@ -37,14 +37,15 @@ struct Asked {
 }
 
 impl Token {
-    /// Calls `function` while this token is the token of the calling thread.
+    /// Makes this token the token of the calling thread while it calls `function`.
     pub(crate) fn enter<R>(&self, function: impl FnOnce() -> R) -> R {
         let _entered = Entered::begin(self.clone());
         function()
     }
 
-    /// Calls the function of the item whose token this is. During the call, the end of the item's queue or executor
-    /// cancels the token. If the thread has already entered the token, only calls the function.
+    /// Enters this token, which is the token of the thread's item, and calls the item's function. During the call, the
+    /// token is also cancelled if the item's queue or executor ends. If the thread has already entered the token, only
+    /// calls the function.
     pub(crate) fn enter_item<R>(&self, function: impl FnOnce() -> R) -> R {
         if self.is_entered() {
             return function();
@@ -62,7 +63,8 @@ impl Token {
         ENTERED.try_with(is_this).unwrap_or(false)
     }
 
-    /// Cancels this token when a handle asks the worker's item to stop, or now if a handle has already asked.
+    /// Cancels this token as soon as a handle asks the worker's item to stop. If a handle has already asked, cancels
+    /// the token now.
     fn listen(&self, worker: &WorkerThread) {
         let listens = with_one_shot(worker, |state| state.listen(self.alarm()))
             .or_else(|| with_work(worker, |work| work.cell.listen(self.alarm())));
@@ -76,7 +78,7 @@ impl Token {
 struct Entered(Option<Token>);
 
 impl Entered {
-    /// Returns `None` if the calling thread is ending and its variables are already gone.
+    /// Returns `None` if the calling thread is ending and its thread-local variables are already gone.
     fn begin(token: Token) -> Option<Self> {
         ENTERED.try_with(|entered| Self(entered.replace(Some(token)))).ok()
     }
@@ -111,7 +113,7 @@ fn is_stopped(worker: &WorkerThread) -> bool {
 }
 
 /// Returns the token of the calling thread: the token that it has entered, or otherwise the token of its item. If the
-/// item has no token yet, makes it. Returns `None` if the thread has neither entered a token nor works for an item.
+/// item has no token yet, makes one. Returns `None` if the thread has entered no token and works for no item.
 pub(crate) fn current_token() -> Option<Token> {
     if let Ok(Some(token)) = ENTERED.try_with(|entered| entered.borrow().clone()) {
         // In a forked process, no thread cancels a token of the parent process.
@@ -129,22 +131,22 @@ pub(crate) fn current_token() -> Option<Token> {
     })
 }
 
-/// Returns the address of the [current token](current_token). Another thread uses this address while it runs code of
-/// the worker's item, and the item waits for this code. The item keeps the token in memory meanwhile.
+/// Returns the address of the [current token](current_token). Another thread uses this address while it runs a fork of
+/// the worker's item. The item waits for the fork, and keeps the token in memory until the fork is over.
 #[inline]
 pub(crate) fn token_for_fork(worker: &WorkerThread) -> Option<KeptToken> {
     let entered = ENTERED.try_with(|entered| entered.borrow().as_ref().map(Token::kept)).ok()?;
     entered.or_else(|| asked(worker.sequence(), Token::kept)).or_else(|| Some(current_token()?.kept()))
 }
 
-/// Drops the token of the last item. Called when the thread ends its work for a pool. After that, the numbers of its
-/// items begin anew.
+/// Drops the token of the last item that has asked for its token. A worker calls this when it ends its work for a pool,
+/// because it then numbers its items from the beginning again.
 pub(crate) fn forget() {
     let _former = ASKED.try_with(RefCell::take);
 }
 
-/// Sets the tokens of the calling thread aside until the returned value is dropped. Meanwhile the thread runs another
-/// item.
+/// Sets the tokens of the calling thread aside while the thread runs another item. When the returned value is dropped,
+/// the thread has its tokens again.
 pub(crate) fn set_aside() -> impl Sized {
     struct Aside {
         entered: Option<Token>,

@@ -1,11 +1,11 @@
-//! How submissions carry values into runs. A value that is current when an item is submitted, such as a request's id or
-//! a span, is current again while the item runs.
+//! How submissions carry values into runs. A value such as a request's id or a span may be current when an issuer
+//! submits an item. This value is then current again while the item runs.
 //!
 //! A [`Carrier`](crate::engine::carrier::Carrier) is a hook of the user. The issuer calls it before the item is
 //! admitted. The hook returns a function that makes the captured values current again. This function is kept beside the
 //! closure of a one-shot, or in the slow-path state of a reusable item. The worker calls it directly before the item's
-//! function, and drops its result directly after the item's function has returned or panicked. Meanwhile the worker has
-//! entered the item's token.
+//! function, and drops its result directly after the item's function has returned or panicked. If the item has a token,
+//! the worker enters the token before these steps, and leaves it after them.
 //!
 //! If a hook panics, the item runs without the values of this hook. A submission without carriers costs the issuer one
 //! comparison, and costs the worker nothing.
@@ -26,8 +26,9 @@ impl Queue {
         if self.carries() { self.capture(Parent::current) } else { None }
     }
 
-    /// Captures the values that a submission of this item carries. If the item submits itself, its next run gets the
-    /// parent of the present run. Otherwise the spans of a periodic item would form a chain without an end.
+    /// Captures the values that a submission of this item carries. If the item submits itself, the span of its next run
+    /// gets the same parent as the span of the present run. Otherwise the spans of a periodic item would form a chain
+    /// without an end.
     #[inline]
     pub(crate) fn carried_for(&self, work: &WorkHandle) -> Option<Carried> {
         if self.carries() { self.capture_for(work) } else { None }

@@ -3,21 +3,22 @@
 //! An issuer allocates a cell, but a worker frees it. General-purpose allocators are slowest if one thread allocates
 //! the memory and another thread frees it. So a thread that frees a *chunk* of memory puts the chunk into one of its
 //! own *thread caches*. A full thread cache hands half of its chunks to the [global
-//! cache](crate::protocol::global_cache) of the process, and an empty thread cache takes the same number of chunks from
-//! the global cache. So one acquisition of the global cache's lock serves 32 items. A thread calls the allocator
-//! instead if the global cache is full or empty, or if its lock is taken.
+//! cache](crate::protocol::global_cache) of the process. An empty thread cache takes the same number of chunks from the
+//! global cache. So one acquisition of the global cache's lock serves 32 items. If the global cache is full or empty,
+//! or if another thread holds its lock, the thread calls the allocator instead.
 //!
 //! A chunk is only memory, and belongs to no queue or executor. When a chunk is given back, its content has already
-//! been dropped or moved away. So any thread of the process can use the chunk next. All chunks of a class have the same
-//! layout.
+//! been dropped or moved away. So any thread of the process can use the chunk next. Chunks are divided into *classes*
+//! by their size. All chunks of a class have the same layout.
 //!
 //! The amount of cached memory is bounded. A thread keeps at most [`THREAD_CACHE_LEN`] chunks of each class, which is
 //! 126 KiB for all classes together. When the thread ends, it frees these chunks. The global caches keep at most
 //! [`GLOBAL_CACHE_BYTES`] of each class, which is 7 MiB for all classes together. The arrays of the thread caches take
 //! another 7 KiB per thread.
 //!
-//! The global caches belong to the process, so a simulated machine has no points in them. Otherwise the order of a run
-//! would depend on the cells that other runs have left there.
+//! On a simulated machine, threads change places only at *points*. The global caches have no points, because they
+//! belong to the whole process. With points, the order of threads in a run would depend on the cells that earlier runs
+//! have left in the global caches.
 //!
 //! `--cfg cmwq_uncached` turns these caches off, so that a sanitizer notices the use of a freed cell.
 #![allow(unsafe_code, reason = "memory is taken from, and given back to, the allocator")]
@@ -48,7 +49,7 @@ const ITS_OWN: usize = size_of::<usize>();
 /// The number of bytes that a chunk of the first class takes, including the allocator's own bytes.
 const FIRST: usize = 3 * ALIGN;
 
-/// The number of chunks that move between a thread cache and the global cache in one step.
+/// The number of chunks in a chain. A chain moves between a thread cache and the global cache in one step.
 const CHAIN: usize = 32;
 /// A thread cache holds at most this many chunks. The thread cache is half full after a chain has moved. So at least
 /// [`CHAIN`] chunks are put or taken before the next chain moves.
@@ -184,7 +185,7 @@ fn allocate(layout: Layout) -> Bare {
 ///
 /// The chunk was allocated with this layout, and the caller owns it.
 unsafe fn free(chunk: Bare, layout: Layout) {
-    // SAFETY: the caller promises it.
+    // SAFETY: the caller promises that the chunk has this layout, and owns the chunk.
     unsafe { alloc::dealloc(chunk.0.as_ptr(), layout) };
 }
 
@@ -245,7 +246,7 @@ impl Drop for ThreadCaches {
     fn drop(&mut self) {
         for (class, thread_cache) in self.0.iter().enumerate() {
             let chunks = &thread_cache.chunks[..thread_cache.len.replace(0)];
-            // SAFETY: as in `hand_over`.
+            // SAFETY: chunks in a thread cache of the class were allocated with the class's layout.
             chunks
                 .iter()
                 .filter_map(|place| place.get())

@@ -211,10 +211,10 @@ impl Queue {
     /// Withdraws a timer that was just armed, if its queue has ended by now. Returns the timer and the reason for the
     /// refusal.
     ///
-    /// To end a queue, a thread first shuts the queue's intakes, and then takes the queue's timers off the map. So if
-    /// the caller has armed the timer and then finds the intake not yet shut, the thread that ends the queue will find
-    /// the timer. If the caller finds the intake shut, either the caller or the thread that ends the queue takes the
-    /// timer.
+    /// To end a queue, a thread first shuts the queue's intakes, and then takes the queue's timers off the map. The
+    /// caller first arms its timer, and then reads the intake. So if it finds the intake not yet shut, the thread that
+    /// ends the queue will find the timer. If it finds the intake shut, either the caller or the thread that ends the
+    /// queue takes the timer.
     pub(crate) fn armed_too_late(&self, slot: usize, name: &TimerName) -> Option<(QueueError, Timer)> {
         let limiter = self.shard(slot).limiter();
         if limiter.cell.load().intake() != Intake::Shut {
@@ -257,8 +257,8 @@ impl Queue {
             armed = Some((name.clone(), wake));
             name
         });
-        // The drop may run a user's destructor, which may wait for the item. So the value is dropped only after the
-        // timer has fired or the manager was woken.
+        // The drop of this value may run a user's destructor, which may wait for the item. So the value is dropped at
+        // the end of the function, after the timer has fired or the manager was woken.
         let _former = taken.carried.take();
         work.complete_taken_back(taken);
         if let Some((name, wake)) = armed {
@@ -272,8 +272,8 @@ impl Queue {
                     return Err(error);
                 }
             } else if after.is_zero() {
-                // This thread fires the timer, unless another thread has meanwhile cancelled it, or has fired it to
-                // flush the item.
+                // This thread fires the timer, unless another thread was faster and has cancelled it, or has fired it
+                // to flush the item.
                 if let Some(timer) = name.take() {
                     timer.fire_into(&name, room);
                 }
@@ -309,8 +309,8 @@ impl Queue {
 
     /// Queues the item of a timer that is due. The item was accepted when the timer was armed, so `max_pending` does
     /// not apply now. `kept` is the place that the item has already taken among the queue's pending items, if any. The
-    /// timer stays in `due` until its item is about to be pushed or is given up, so a panic before that leaves the
-    /// timer in `due`.
+    /// timer stays in `due` until its item is about to be pushed or is given up. So if this function panics before
+    /// that, the timer is still in `due`.
     pub(crate) fn fired(&self, due: &mut Option<Timer>, name: &TimerName, kept: Option<Kept<'_>>) {
         let Some(slot) = due.as_ref().map(|timer| timer.slot) else { return };
         let shard = self.shard(slot);
@@ -330,9 +330,9 @@ impl Queue {
         let Some(Timer { what, bound, queue: _in_place, .. }) = due.take() else { return };
         let item = match what {
             Later::OneShot(item) => item.list(),
-            // The handle that is dropped here is not the last reference to the item, because the entry also holds a
-            // reference, and no worker has the entry yet. So the user's destructor runs later, on a worker, and not on
-            // this thread.
+            // The handle that is dropped here is not the last reference to the item: the entry also holds a reference,
+            // and no worker has the entry yet. So the user's destructor runs later, on a worker, and not on this
+            // thread.
             Later::Work(work) if queued == Some(Queued::Push) => work.item(),
             // The timer was cancelled or replaced, or the item needs no new entry.
             Later::Work(work) => {
@@ -378,8 +378,8 @@ impl Timer {
         self.fire_into(name, None);
     }
 
-    /// Fires the timer in `due`. Takes the timer out of `due` when the timer's item is about to be pushed or is given
-    /// up, so a panic before that leaves the timer in `due`.
+    /// Fires the timer in `due`. Takes the timer out of `due` only when the timer's item is about to be pushed or is
+    /// given up. So if this function panics before that, the timer is still in `due`.
     pub(crate) fn fire_from(due: &mut Option<Self>, name: &TimerName) {
         if let Some(queue) = due.as_ref().map(|timer| Arc::clone(&timer.queue)) {
             queue.queue().fired(due, name, None);

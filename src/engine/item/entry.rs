@@ -27,8 +27,8 @@ pub(crate) struct Header {
     pub(crate) operations: &'static ItemOperations,
     /// The [`Stamp`](crate::policy::sampling::Stamp) of the item's last submission if that submission is timed, and 0
     /// otherwise. The issuer writes the stamp before it pushes the entry, and the worker that executes the entry resets
-    /// the stamp to 0. If an item is queued again just as a run begins, that run can find no stamp, or the stamp of the
-    /// new submission. In that case, one sample is missing or shows too short a wait.
+    /// the stamp to 0. If an item is queued again just as a run begins, the run may find either no stamp or the stamp
+    /// of the new submission. Then one sample is missing or shows too short a wait.
     stamp: AtomicU64,
 }
 
@@ -67,8 +67,8 @@ pub(crate) unsafe fn state_of<'a>(item: NonNull<Header>) -> &'a OneShotCell {
 ///
 /// # Safety
 ///
-/// Each function is called only with an item of the type for which the function was made, and the caller keeps the item
-/// in memory during the call of `item_type`.
+/// Each function is called only with an item of the type for which the function was made. The caller keeps the item in
+/// memory during the call of `item_type`.
 pub(crate) struct ItemOperations {
     /// Executes an entry that a worker popped. Runs the item unless this submission was cancelled, and completes the
     /// entry. If another worker is running the item, leaves the entry with the item instead.
@@ -80,12 +80,13 @@ pub(crate) struct ItemOperations {
     pub(crate) item_type: unsafe fn(NonNull<Header>) -> &'static ItemType,
 }
 
-/// The entry's share of an item that is given up.
+/// The entry's share of an item, for a caller that gives the item up.
 #[derive(Debug)]
 pub(crate) enum Share<'entry> {
     /// The entry was popped from a list.
     Listed(&'entry Entry),
-    /// The item is a one-shot that was on no list yet. The caller has taken the item, and got this answer.
+    /// The item is a one-shot that was on no list yet. The caller has taken the item, and the item's state gave this
+    /// answer.
     Taken(Take),
 }
 
@@ -93,7 +94,7 @@ pub(crate) enum Share<'entry> {
 #[must_use]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Abandoned {
-    /// The item was about to run for this entry.
+    /// The item would have run for this entry.
     Ready,
     /// The item would not have run, because its token was cancelled or its deadline had passed. Its owner learns of
     /// this only now.
@@ -152,8 +153,8 @@ pub(crate) struct Entry {
 }
 
 /// The shard and the ticket of an entry that has a ticket. The entry owns this struct in a box. Only the few items that
-/// are queued while a flush waits have a ticket. A ticket field in `Entry` would make all other entries one word
-/// larger, too.
+/// are queued while a flush waits have a ticket. If `Entry` had a field for the ticket, all other entries would be one
+/// word larger, too.
 #[repr(align(8))]
 struct Ticketed {
     shard: NonNull<()>,
@@ -239,7 +240,7 @@ impl Entry {
     #[inline]
     pub(crate) fn end(self) {
         if self.has_ticket() {
-            // SAFETY: as in `ticketed`. The entry owns the box, and ends here.
+            // SAFETY: with this tag, the address comes from `Ticketed::leak`. The entry owns the box, and ends here.
             drop(unsafe { Box::from_raw(self.untagged().cast::<Ticketed>().cast_mut()) });
         }
     }
@@ -268,7 +269,7 @@ impl Entry {
     pub(crate) fn item_type(&self) -> &'static ItemType {
         // SAFETY: the entry owns a share of the item, which keeps the item in memory.
         let operations = unsafe { self.item.as_ref() }.operations;
-        // SAFETY: an item's header has the functions for the item's own type. The item stays in memory, as above.
+        // SAFETY: an item's header has the functions for the item's own type. The entry keeps the item in memory.
         unsafe { (operations.item_type)(self.item) }
     }
 
@@ -283,7 +284,7 @@ impl Entry {
     /// the entry's shard.
     #[inline]
     pub(crate) fn begins(&self, timing: &Timing) -> Option<Begun> {
-        // SAFETY: as in `stamp`.
+        // SAFETY: the entry owns a share of the item, which keeps the item in memory.
         let header = unsafe { self.item.as_ref() };
         match header.stamp.load(Ordering::Relaxed) {
             0 => None,
@@ -305,9 +306,9 @@ impl Entry {
 
     /// Gives up the entry without running the item. The caller still has to complete the entry.
     pub(crate) fn abandon(&self) -> Abandoned {
-        // SAFETY: as in `execute`.
+        // SAFETY: the entry owns a share of the item, which keeps the item in memory.
         let operations = unsafe { self.item.as_ref() }.operations;
-        // SAFETY: as in `execute`.
+        // SAFETY: an item's header has the functions for the item's own type.
         unsafe { (operations.abandon)(self.item, Share::Listed(self)) }
     }
 }

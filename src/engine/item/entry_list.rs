@@ -9,7 +9,8 @@ use super::entry::Entry;
 /// The entries leave the list in the order in which they came.
 ///
 /// On a machine that models cache lines, each call reports the ends of the list that it reads, and those that it
-/// changes. A real list avoids some of these reads of its last end, and has further cache lines for its entries.
+/// changes. This is an approximation: a real list avoids some reads of its last end, and its entries have further cache
+/// lines.
 #[derive(Debug)]
 pub(crate) struct EntryList(Injector<Entry>);
 

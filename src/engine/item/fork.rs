@@ -1,30 +1,30 @@
-//! Fork and join: an item lets other workers do a part of its work.
+//! Fork and join: an item can leave a part of its work to other workers.
 //!
-//! [`join`] calls two closures. The worker calls the first closure. Meanwhile, the second closure, the *fork*, is on a
-//! list of this worker. When the first closure has returned, the worker usually takes the fork back and calls it. The
-//! fork is then a part of the calling item, and costs no more than a call and two fences.
+//! [`join`] calls two closures. While the worker calls the first closure, the second closure is on a list of this
+//! worker. The second closure is called the *fork*. When the first closure has returned, the worker usually takes the
+//! fork back and calls it. The fork is then a part of the calling item, and costs no more than a call and two fences.
 //!
-//! If a worker of the pool has nothing else to do, it *takes* the oldest fork of another worker. The workers of
-//! sibling pools take forks in the same way as they take excess items. A fork that was taken is an item of its own, in
-//! the queue of the forking item. It has a slot of the queue's limit, is counted, and has its own spans, guards and
+//! If a worker of the pool has nothing else to do, it *takes* the oldest fork of another worker. The workers of sibling
+//! pools take forks in the same way as they take excess items. A fork that was taken is an item of its own, in the
+//! queue of the forking item. It holds a slot of the queue's limiter, is counted, and has its own spans, guards and
 //! panics. A fork never waits for a slot: if no slot is free, the worker gives the fork back, and the joining thread
 //! calls it.
 //!
-//! The joining thread waits for a fork that was taken. While the fork itself has forks that no worker has taken, the
-//! joining thread takes these *parts* and runs them. It needs their results anyway. The joining thread may already
-//! sleep when the fork makes a part. If a CPU is free at that time, the thread that runs the fork calls the joining
-//! thread, instead of waking another worker. So a deep recursion needs hardly more threads than CPUs. The joining
-//! thread takes no other work, for three reasons:
+//! The joining thread waits for a fork that was taken. The fork may itself make forks, which are its *parts*. The
+//! joining thread takes and runs the parts that no worker has taken, because it needs their results anyway. It may
+//! already sleep when the fork makes a part. If a CPU is free at that time, the thread that runs the fork *calls*
+//! (wakes) the joining thread, instead of waking another worker. So a deep recursion needs hardly more threads than
+//! CPUs. The joining thread takes no other work, for three reasons:
 //!
 //! * Other work could last longer than the fork, and would then delay the caller.
 //! * Other work could need a lock that the caller holds.
-//! * Without other work, the stack grows no deeper than if no worker took any forks. Only the frames of this crate are
-//!   added.
+//! * Other work would make the stack grow deeper. Without it, the stack is as deep as if no worker took any forks,
+//!   except for the frames of this crate.
 //!
-//! **The cell.** A fork is on the stack of the joining thread, with the cell of a one-shot. The joining thread has the
-//! handle's side of the cell. The list has the entry's side, until a worker takes the fork together with this side.
-//! `join` returns or unwinds only after the entry's side has ended. If the fork was given back, its state is
-//! *cancelled*, and the closure is still in its place.
+//! **The cell.** A fork lies on the stack of the joining thread, and contains the cell of a one-shot. The joining
+//! thread owns the handle's side of the cell. The list owns the entry's side. A worker that takes the fork from the
+//! list takes over the entry's side. `join` returns or unwinds only after the entry's side has ended. If the fork was
+//! given back, its state is *cancelled*, and the closure is still in its place.
 #![allow(unsafe_code, reason = "a fork is on the stack of the thread that waits for it")]
 
 use std::cell::UnsafeCell;
@@ -87,9 +87,9 @@ enum Contents<F, T> {
     Result(RunResult<T>),
 }
 
-/// Calls both closures, and returns both results. Another worker may call the second closure meanwhile. If the calling
-/// thread is not a worker whose item [is allowed to fork](WorkerThread::forking_item), this thread calls the closures
-/// one after the other.
+/// Calls both closures, and returns both results. While this thread calls the first closure, another worker may call
+/// the second closure. If the calling thread is not a worker whose item [is allowed to
+/// fork](WorkerThread::forking_item), this thread calls the closures one after the other.
 pub(crate) fn join<A, B, T, U>(first: A, second: B) -> (T, U)
 where
     A: FnOnce() -> T,
@@ -181,13 +181,14 @@ impl Untyped {
         self.parts.get().and_then(Option::as_ref)
     }
 
-    /// Waits until the worker that has taken this fork has run it or given it back. Meanwhile runs the parts of this
-    /// fork that no other worker has taken.
+    /// Waits until the worker that has taken this fork has run it or given it back. During the wait, runs the parts of
+    /// this fork that no other worker has taken.
     #[cold]
     fn wait(&self, worker: &WorkerThread) {
         // SAFETY: the forking item's entry keeps the shard in memory.
         if unsafe { self.shard.as_ref() }.queue().executor.origin.is_forked() {
-            // This process has no thread that could end the fork, and the closure is gone.
+            // This process has no thread that could end the fork. It cannot call the closure either, because the
+            // closure is gone. So the process ends.
             _ = io::stderr()
                 .write_all(b"cmwq: a forked process cannot join what its parent process runs; ending\n");
             fork::end_process(STATUS_OF_A_PANIC);
@@ -205,14 +206,14 @@ impl Untyped {
         worker.joins(None);
     }
 
-    /// Sleeps until this fork is over, or until the thread that runs it calls.
+    /// Sleeps until this fork is over, or until another thread calls this thread to run a part of the fork.
     fn sleep(&self, worker: &WorkerThread) {
         // SAFETY: the forking item's entry keeps the shard in memory.
         let shard = unsafe { self.shard.as_ref() };
         let (item, state) = (&raw const self.fork.head.header, &self.fork.head.cell);
         let sleep = |until| {
-            // A thread that makes a part from now on calls this thread. This thread sees the parts that were made
-            // before.
+            // A thread that makes a part after `will_wait` calls this thread. The check below finds the parts that were
+            // made before `will_wait`.
             if state.will_wait() && self.parts().is_some_and(Forks::are_any) {
                 state.does_not_wait();
             } else {
@@ -220,20 +221,21 @@ impl Untyped {
             }
             true
         };
-        // A fork that has not begun is given back if it gets no slot. So the fork needs no slot in order to end. In
-        // this respect, the fork is like an item that ends at its deadline.
+        // A fork that has not begun is given back if it gets no slot. So the fork needs no slot in order to end, just
+        // like an item whose deadline will end it. This is the reason for `has_deadline`.
         let target = Target::OneShot { item, limiter: shard.lane(), state, has_deadline: true };
         worker.sleeps_for_fork(|| {
             if waits::wait(target, Until::FOREVER, || self.is_over(), sleep).is_err() {
-                // An item of this fork waits for the calling item. A wait for a fork cannot be refused.
+                // `waits::wait` has refused the wait, because an item of this fork waits for the calling item. But
+                // `join` must not return before the fork is over, so this thread sleeps all the same.
                 waits::guarded(|| sleep(Until::FOREVER));
             }
         });
     }
 
-    /// Answers the call that another thread has made to the joining thread, if there was one. This ends the
-    /// reservation of the worker in whose place the joining thread has come. The joining thread does this when it
-    /// counts as running.
+    /// Answers the call that another thread has made to the joining thread, if there was one. The call contains a
+    /// reservation of a worker's place, which the joining thread takes instead of a worker. The joining thread ends
+    /// this reservation here, when it counts as running.
     fn answer(&self, worker: &WorkerThread) {
         let call = self.fork.take_call();
         if let Some(reserved) = call {
@@ -257,7 +259,8 @@ unsafe fn admit(fork: ForkAddress) -> Option<Entry> {
         give_back(item);
         return None;
     };
-    // An item gives its place back when it begins. This item begins at once, so it needs no room.
+    // An item gives its place back when it begins. This item begins at once, so it takes a place for a moment, even if
+    // none is free.
     queue.take_place_anyway();
     let mut entry = None;
     let put = |_: &Shard, admitted: Entry, _has_slot: bool| entry = Some(admitted);
@@ -280,9 +283,9 @@ where
     let state = &head.cell;
     // The joining thread never cancels a fork, and only one thread takes it.
     assert_eq!(state.take(), Take::Run);
-    // SAFETY: the caller promises it.
+    // SAFETY: the caller promises that the entry's item is a fork.
     drop(parts.set(worker.begins_fork(unsafe { ForkAddress::of_item(entry.item()) })));
-    // SAFETY: this thread has begun the fork, so the joining thread uses neither of the two cells before `end`.
+    // SAFETY: this thread has begun the fork, so the joining thread uses neither `carried` nor `contents` before `end`.
     let (carried, contents) = unsafe { (&mut *fork.carried.get(), &mut *fork.contents.get()) };
     let mut carried = carried.take();
     let parent = carried.as_mut().map(|carried| carried.parent()).unwrap_or_default();

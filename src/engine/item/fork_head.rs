@@ -1,8 +1,9 @@
-//! The part of a fork that is the same for all types of closures and results. All threads use this part. The module
-//! `fork` says what a fork is.
+//! The part of a fork that is the same for all types of closures and results. All threads use this part. A fork is a
+//! closure that its worker calls itself, unless another worker takes it (see `fork`).
 //!
-//! Workers keep forks on lists, and pools look for them there. To avoid a dependency cycle, this file knows the pool of
-//! the joining thread only as a [`JoiningPool`], and calls the code that admits a fork through a pointer.
+//! Workers keep forks on lists, and pools search these lists. To avoid a dependency cycle, this file knows the pool of
+//! the joining thread only as a [`JoiningPool`]. For the same reason, it uses a function pointer to call the code that
+//! admits a fork.
 #![allow(unsafe_code, reason = "lists hold forks of all types through thin pointers")]
 
 use std::ptr::NonNull;
@@ -21,22 +22,25 @@ pub(super) struct ForkHead {
     pub(super) head: Head,
     /// See [`ForkAddress::admit`].
     pub(super) admit: unsafe fn(ForkAddress) -> Option<Entry>,
-    /// The fork that made this fork as a part of itself, or `None`. That fork does not end before this one.
+    /// If this fork is a part of another fork, the address of that fork, which does not end before this one.
     pub(super) whole: Option<ForkAddress>,
     /// The address of the forking item's `Current`, which is on the joining thread's stack.
     forking: NonNull<()>,
-    /// The pool of the joining thread. This thread keeps the pool in memory.
+    /// The pool of the joining thread. The joining thread keeps the pool in memory.
     pool: NonNull<dyn JoiningPool>,
-    /// A *call*: a thread that has made a part of this fork asks the joining thread to take the part. The call
-    /// contains the reservation of a worker's place, and the joining thread takes that place.
+    /// The *call* to the joining thread, if there is one. By a call, a thread that has made a part of this fork asks
+    /// the joining thread to take the part. The call contains the reservation of a worker's place, which the joining
+    /// thread takes.
     call: Mutex<Option<Reserved>>, // K
-    /// Whether there is a call. A thread reads this field when it is about to sleep, and then it must not take a lock.
+    /// Whether there is a call. The joining thread reads this field when it is about to sleep. It does not read `call`
+    /// then, because it must not take a lock at that time.
     is_called: AtomicBool, // A
 }
 
 /// The pool of a thread that joins a fork.
 pub(crate) trait JoiningPool {
-    /// If a CPU of the pool is free, reserves the place that the joining thread has kept.
+    /// If a CPU of the pool is free, reserves a worker's place for the joining thread, which has kept its place in the
+    /// pool.
     fn reserve_place(&self) -> Option<Reserved>;
 
     /// Ends a reservation of [`reserve_place`](Self::reserve_place), because the joining thread counts as running by
@@ -45,7 +49,7 @@ pub(crate) trait JoiningPool {
 }
 
 /// The address of a fork. Exactly one list has the address until a thread takes it off the list. That thread owns the
-/// entry's side of the fork's cell. If it is not the joining thread, it must [admit](Self::admit) the fork.
+/// entry's side of the fork's cell. If that thread is not the joining thread, it must [admit](Self::admit) the fork.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct ForkAddress(NonNull<ForkHead>);
 
@@ -78,8 +82,9 @@ impl ForkHead {
         self.is_called.load(Ordering::Acquire)
     }
 
-    /// Wakes the joining thread in the place of a worker, if the joining thread sleeps, was not called, and a CPU of
-    /// its pool is free. Returns whether this call woke the joining thread. The caller runs this fork or a part of it.
+    /// Wakes the joining thread instead of a worker. Does so only if the joining thread sleeps, has not been called
+    /// yet, and its pool has a free CPU. Returns whether this call woke the joining thread. The caller runs this fork
+    /// or a part of it.
     fn call(&self) -> bool {
         if !self.head.cell.load().is_joined() || self.is_called.load(Ordering::Relaxed) {
             return false;
@@ -130,18 +135,19 @@ impl ForkAddress {
         self.0.cast()
     }
 
-    /// Admits a fork that the calling thread has taken off its list. Returns an entry that has a slot. The caller
-    /// executes this entry next. If the queue has no free slot, or lets no item in, gives the fork back and returns
-    /// `None`.
+    /// Admits a fork that the calling thread has taken off a list. Returns an entry that has a slot. The caller
+    /// executes this entry next. If the queue has no free slot, or its intake is not open, gives the fork back and
+    /// returns `None`.
     pub(crate) fn admit(self) -> Option<Entry> {
         // SAFETY: the calling thread owns the entry's side of the cell, which keeps the fork in place.
         let admit = unsafe { self.0.as_ref() }.admit;
-        // SAFETY: as above.
+        // SAFETY: the calling thread owns the entry's side of the cell.
         unsafe { admit(self) }
     }
 
-    /// Returns the address of the forking item's `Current` for this fork, then for the fork of which it is a part, and
-    /// so on. None of these items ends before this fork.
+    /// Returns the addresses of the `Current`s of the items to which this fork belongs. First comes the item that made
+    /// this fork. If this fork is a part of another fork, the item that made that fork comes next, and so on. None of
+    /// these items ends before this fork.
     ///
     /// # Safety
     ///
@@ -153,8 +159,8 @@ impl ForkAddress {
         std::iter::successors(Some(self), move |fork| head(*fork).whole).map(move |fork| head(fork).forking)
     }
 
-    /// Calls a thread that waits for this fork, or for a fork of which this fork is a part. The thread takes the place
-    /// of a worker, and can take a new part of this fork. Returns whether there was such a thread.
+    /// Calls a thread that waits for this fork, or for a fork of which this fork is a part. The called thread takes the
+    /// place of a worker, and can take a new part of this fork. Returns whether a thread was called.
     ///
     /// # Safety
     ///

@@ -1,8 +1,9 @@
 //! Submissions that find no room, and items that their issuer therefore runs itself.
 //!
 //! The issuer admits such an item only if the item gets a slot immediately. So the number of active items stays within
-//! the limit. The entry is on no list, because the issuer executes it itself. Otherwise the issuer waits for a place,
-//! and queues the item as usual.
+//! the limit. The entry is on no list, because the issuer executes it itself. If the issuer does not run the item, the
+//! queue's `when_full` decides: either the issuer waits for a place and queues the item as usual, or the submission is
+//! refused.
 
 use std::ptr::NonNull;
 

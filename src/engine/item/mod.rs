@@ -6,7 +6,7 @@
 //! | `entry_list` | the lists of entries that several threads use without a lock |
 //! | `closure`, `with_options` | the closures of one-shots, and their names, tokens and bytes |
 //! | `carried` | the values that are current for the issuer, and become current for the worker |
-//! | `token`, `cancellation` | the tree of tokens; the token for which a thread works, and whether its item should stop |
+//! | `token`, `cancellation` | the tree of tokens; the token of a thread, and whether its item should stop |
 //! | `one_shot`, `cells` | closures that run once, their handles, and the memory that their cells reuse |
 //! | `work`, `work_item` | reusable items: their cells and handles; how they are cancelled, waited for, and executed |
 //! | `place` | the CPU on which an item is queued |
@@ -19,9 +19,9 @@
 //! | `context` | the questions that code inside an item can ask about its item and queue |
 //! | `latency` | the histograms of how long items wait and run |
 //!
-//! This room owns each item until nothing points at the item any more. An item's state word decides which thread may
-//! use which part of the item. Rare operations take the lock of the item's slow-path state (`L`). The map of timers
-//! has a lock of its own. Debug builds register waits (`W`).
+//! This *room* (module of the engine) owns each item until nothing points at the item any more. An item's state word
+//! decides which thread may use which part of the item. Rare operations take the lock of the item's slow-path state
+//! (`L`). The map of timers has a lock of its own. Debug builds register waits (`W`).
 //!
 //! Four kinds of threads call into this room. Issuers submit items. Threads with a handle cancel items or wait for
 //! them. Workers execute items. The manager fires timers.

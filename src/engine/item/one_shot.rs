@@ -4,8 +4,8 @@
 //! OneShot<F, T, O>: { head: { header: { execute }, cell: state word }, contents: closure and owner | result }
 //! ```
 //!
-//! An item may have an [`Owner`], which learns when the item is over, whether or not the item ran. By then, the item no
-//! longer uses anything that might borrow from the owner. Most items have no owner.
+//! An item may have an [`Owner`]. The owner learns when the item is over, whether or not the item ran. By then, the
+//! item no longer uses anything that it may have borrowed from the owner. Most items have no owner.
 //!
 //! The state word alone decides which thread may use `contents`, and which thread frees the cell. See
 //! `policy::one_shot`.
@@ -43,9 +43,9 @@ struct OneShot<F: Closure<T>, T, O> {
     contents: UnsafeCell<Contents<F, T, O>>,
 }
 
-/// The owner of an item, which learns when the item is over. The owner is told if the item is cancelled by its token
-/// or its handle. If the item does not run for another reason, the owner is dropped. In both cases, the closure is
-/// already gone.
+/// An object that learns when its item is over. If the item has run, `ran` is called. If its token or its handle has
+/// cancelled it, `cancelled` is called. If the item does not run for another reason, the owner is dropped. In all these
+/// cases, the closure is already gone.
 pub(crate) trait Owner: Send {
     /// Notes that the item begins. The worker that is about to run the item calls this with the item's address.
     fn begins(&self, _item: NonNull<Header>) {}
@@ -84,7 +84,7 @@ impl Owner for NoOwner {
     }
 }
 
-/// Tells the owner that the item was cancelled, even if the closure's destructor panics.
+/// A guard that tells the owner that the item was cancelled. It does so even if the closure's destructor panics.
 struct Cancels<O: Owner>(Option<O>);
 
 impl<O: Owner> Drop for Cancels<O> {
@@ -121,9 +121,9 @@ where
 ///
 /// # Safety
 ///
-/// Everything that the closure, the result or the owner borrows stays valid until the owner is told that the item ran
-/// or was cancelled, or until the owner is dropped. Everything that the result borrows also stays valid until the
-/// handle is gone.
+/// Everything that the closure, the result or the owner borrows stays valid until one of two things happens: the owner
+/// is told that the item ran or was cancelled, or the owner is dropped. Everything that the result borrows also stays
+/// valid until the handle is gone.
 #[inline]
 pub(crate) unsafe fn make_owned<F, T, O>(
     function: F,
@@ -167,7 +167,7 @@ where
         }
     };
     let chunk = Chunk::find();
-    // The cell is made after the chunk was found, so that the compiler can make the cell in the chunk.
+    // The cell is made after the chunk was found, so that the compiler can build the cell directly in the chunk.
     let cell = OneShot {
         head: Head { header: Header::new(item), cell },
         closure_type: function.type_of_closure(),
@@ -183,7 +183,7 @@ unsafe fn free<F: Closure<T>, T, O>(cell: NonNull<OneShot<F, T, O>>) {
     // SAFETY: the caller is the cell's last owner. The chunk is dropped last, so its memory is given back even if a
     // destructor panics.
     let _chunk = unsafe { Chunk::of(cell) };
-    // SAFETY: as above. The content of the cell has not been dropped yet.
+    // SAFETY: the caller is the cell's last owner. The content of the cell has not been dropped yet.
     unsafe { cell.drop_in_place() };
 }
 
@@ -208,7 +208,7 @@ pub(crate) unsafe fn unmake_detached<F: Closure<T>, T>(item: NonNull<Header>) ->
     let cell: NonNull<OneShot<F, T, NoOwner>> = item.cast();
     // SAFETY: the caller owns the whole cell.
     let _chunk = unsafe { Chunk::of(cell) };
-    // SAFETY: as above. The content is moved out of the cell, so the chunk is given back without content.
+    // SAFETY: the caller owns the whole cell. The content is moved out, so the chunk is given back without content.
     match unsafe { cell.read() }.contents.into_inner() {
         Contents::Closure(function, NoOwner) => function,
         Contents::Gone | Contents::Result(_) => {
@@ -261,7 +261,7 @@ where
     let (parent, item_type) = (function.parent(), function.type_of_closure().item_type());
     let result = worker.call(&entry, item_type, ONE_SHOT, parent, || function.call());
     if result.as_ref().is_err_and(|payload| payload.is::<NotRun>()) {
-        // SAFETY: as above. The worker has dropped the closure.
+        // SAFETY: the worker has taken the item, has dropped its closure, and has moved its owner out of the cell.
         unsafe { end_without_run(cell, (None, owner), detached, Abandoned::Ready) };
     } else if detached {
         // SAFETY: the cell has no handle, and its contents are gone.

@@ -36,8 +36,8 @@ impl Period {
     }
 }
 
-/// The function of a periodic item while a run calls it. The drop of this value puts the function back. So the function
-/// is put back even if it panics.
+/// The function of a periodic item while a run calls it. Dropping this value puts the function back, even if the
+/// function has panicked.
 struct Taken<'a, F> {
     from: &'a Mutex<Option<F>>,
     function: Option<F>,

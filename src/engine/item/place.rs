@@ -9,7 +9,8 @@ use crate::engine::pool::spec::PoolKind;
 use crate::engine::refusal::QueueError;
 use crate::engine::worker::worker_thread;
 
-/// The place that an issuer wants for an item.
+/// The place that an issuer wants for an item. In this file, a *slot* is the number of a CPU among the CPUs of the
+/// executor.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Place {
     /// A place near the issuer.
@@ -97,7 +98,7 @@ impl ExecutorInner {
     }
 
     /// Returns a place on a node of the topology. The place is the issuer's own CPU if that CPU belongs to the node, or
-    /// if the executor uses no CPU of the node. Otherwise, successive calls return the node's CPUs one after the other.
+    /// if the executor uses no CPU of the node. Otherwise, successive calls return the CPUs of the node in turn.
     pub(crate) fn place_on_node(&self, node: usize) -> Result<Place, QueueError> {
         let slots = self.nearby()?.slots_of_node(node).ok_or(QueueError::UnknownNode { node })?;
         let here = self.placement.slot_for(Place::Here);

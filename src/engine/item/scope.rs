@@ -6,9 +6,9 @@
 //!   process, `run` does not wait for the count to become zero, because the items neither run nor are dropped there. If
 //!   this crate panics before the count is zero, the process aborts. User code gets only references to the scope, so it
 //!   cannot leak the scope to avoid the wait.
-//! * Each item enters the count before the item is queued. It leaves the count when its [`Member`] learns that the item
-//!   ran or was cancelled, or when the `Member` is dropped. By then the closure is gone. The result is gone too, or
-//!   belongs to the item's handle, which cannot outlive the result's borrows.
+//! * Each item enters the count before the item is queued. The item leaves the count when its [`Member`] learns that
+//!   the item ran or was cancelled, or when the `Member` is dropped. By then the closure is gone. The result is gone
+//!   too, or belongs to the item's handle, which cannot outlive the result's borrows.
 //! * Every closure and every result is valid at least for `'scope`. The body must be valid for every choice of
 //!   `'scope`. So `'scope` cannot be the lifetime of a variable inside the body, and `'scope` ends after `run` does.
 //!   `'scope` and `'env` are invariant, so neither can be shrunk to the lifetime of such a variable.
@@ -79,14 +79,14 @@ pub struct Scope<'scope, 'env: 'scope> {
     env: PhantomData<&'env mut &'env ()>,
 }
 
-/// The items of a scope that are not over, and the outcomes of the others.
+/// The items of a scope that are not over, and the outcomes of the items that are over.
 #[derive(Debug)]
 pub(crate) struct ScopeState {
     cell: ScopeCell,
-    /// The items that are not over, as the register of waits needs them.
+    /// The items that are not over, in the form that the register of waits needs.
     roll: Roll,
-    /// The address of a lane on which no item of the scope can run, because the item that opened the scope holds the
-    /// lane's only slot. The value is 0 if there is no such lane.
+    /// The address of a lane (see `Shard::lane`) on which no item of the scope can run, because the item that opened
+    /// the scope holds the lane's only slot. The value is 0 if there is no such lane.
     closed_limiter: usize,
     /// The number of items that were dropped without a run, except for items that a handle, a token or a deadline has
     /// cancelled.

@@ -205,8 +205,9 @@ impl Queue {
         };
         match kept.and_then(|kept| Ok((kept, self.admit_unless_full(shard.limiter())?))) {
             Ok(admitted) => self.queue_admitted((shard, place), admitted, work, (carried, is_idle), put),
-            // If another thread has queued the item meanwhile, the item needs no room. The refusal is counted here, off
-            // the common path, and not by the callers.
+            // If another thread has queued the item since the check above, this submission needs no room. If the
+            // submission is refused for lack of room, the refusal is counted here, off the common path, and not by the
+            // callers.
             Err(error) => {
                 let queued = self.queue_without_room(shard, work, carried);
                 queued.unwrap_or_else(|| Err(self.count_refusal(error)))
@@ -300,9 +301,9 @@ impl Queue {
     }
 
     /// Queues the item if it needs no new entry. The item needs none if it is pending, or if a cancelled entry of the
-    /// item lies on a list of the shard. Returns `None` if the item needs a new entry, or if the submission carries
-    /// values that the cancelled entry must carry. A pending item can be queued again even if the queue refuses other
-    /// items.
+    /// item lies on a list of the shard. Returns `None` if the item needs a new entry. Also returns `None` if the
+    /// submission carries values and would use the cancelled entry, because this function cannot give the values to
+    /// that entry. A pending item can be queued again even if the queue refuses other items.
     fn queue_without_entry(&self, shard: &Shard, work: &WorkHandle) -> Option<Answer> {
         let queue = |target| work.cell.queue_without_entry(target);
         match self.may_revive(shard.limiter()) {
@@ -382,7 +383,7 @@ pub(crate) fn enqueue<'q>(
 }
 
 /// Traces an entry, and passes it to `put`. If the calling thread belongs to a made-up machine, the call ends with a
-/// point of that machine.
+/// point, at which the machine may let another thread run.
 #[cold]
 #[inline(never)]
 fn enqueue_traced<'q>(

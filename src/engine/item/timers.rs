@@ -43,7 +43,7 @@ pub(crate) struct Timers {
     origin: Origin,                  // I
 }
 
-/// A waker that is called at a certain time, unless this value is dropped before.
+/// A waker that is called at a certain time, unless this value is dropped before that time.
 #[derive(Debug)]
 pub(crate) struct TimedWaker {
     timers: Arc<Timers>,
@@ -148,7 +148,7 @@ impl TimerName {
     /// [`wake_manager`](Self::wake_manager). The caller releases all its locks before it makes that call.
     ///
     /// A timer without a delay never becomes due in the map. Instead, the caller takes the timer by its name and fires
-    /// it, unless another thread has taken the timer first to flush, rearm or cancel the item.
+    /// it. Another thread may have taken the timer first, to flush, rearm or cancel the item.
     pub(crate) fn set(after: Duration, timer: Timer) -> (Self, bool) {
         let timers = Arc::clone(&timer.queue.queue().executor.upkeep.timers);
         let at = if after.is_zero() { Time::NEVER } else { clock::now() + after };
@@ -193,7 +193,7 @@ impl TimedWaker {
 
 impl Drop for TimedWaker {
     fn drop(&mut self) {
-        // A thread of the parent process may have held the lock at the fork.
+        // A forked process does not take the lock, because a thread of the parent may have held it at the fork.
         if !self.timers.origin.is_forked() {
             let waker = self.timers.wakers.lock().cancel(self.deadline);
             destroy(move || drop(waker));
@@ -210,7 +210,8 @@ impl Timer {
     }
 
     /// Gives up a timer that was taken off the map, and cancels its item. Returns false if the timer had already been
-    /// cancelled or replaced. The manager leaves the item's destructor to the cleaner, but gets the answer at once.
+    /// cancelled or replaced. If the caller is the manager, the item's destructor is left to the cleaner's thread, but
+    /// this function returns at once.
     pub(crate) fn give_up(self, name: &TimerName) -> bool {
         match self.what {
             Later::Work(work) => {

@@ -2,8 +2,9 @@
 //!
 //! A token is a node of a tree ([`CancelNode`]), and may have a deadline. A token counts as cancelled if its own node
 //! or a node above is cancelled, or if its deadline has passed. A child's deadline is never later than that of its
-//! parent. So no timer is needed. A thread that checks a token compares the deadline with the clock. A thread that
-//! waits for the cancel of a token waits at most until the deadline.
+//! parent, so the deadline of the token itself is always the first to pass. No timer is needed for it. A thread that
+//! checks the token compares this deadline with the clock. A thread that waits for the cancel of the token waits at
+//! most until this deadline.
 //!
 //! A token keeps its parent in memory. When the last handle to a token is dropped, the token leaves its parent's list.
 
@@ -30,7 +31,7 @@ use super::timers::TimerName;
 #[derive(Clone, Debug)]
 pub(crate) struct Token(Arc<Owned>);
 
-/// The address of a token that another thread keeps.
+/// The address of a token that another thread keeps in memory.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct KeptToken(*const Owned);
 
@@ -53,7 +54,8 @@ impl KeptToken {
     pub(crate) unsafe fn token(self) -> Token {
         // SAFETY: the address comes from an `Arc`, and the handle that the caller promises keeps it in memory.
         unsafe { Arc::increment_strong_count(self.0) };
-        // SAFETY: as above. The new `Arc` has the count that was just added.
+        // SAFETY: the address comes from an `Arc`, which the promised handle keeps in memory. The new `Arc` has the
+        // count that was just added.
         Token(unsafe { Arc::from_raw(self.0) })
     }
 }
@@ -64,8 +66,9 @@ impl Token {
         Self(Arc::new(Owned { node: CancelNode::new(), parent: None, deadline, origin: Origin::here() }))
     }
 
-    /// Makes a child. Its deadline is `deadline` or the deadline of this token, whichever is earlier. In a forked
-    /// process, a child of a token of the parent process only takes over the state that the token had at the fork.
+    /// Makes a child. Its deadline is `deadline` or the deadline of this token, whichever is earlier. If this token
+    /// belongs to the process from which this process was forked, the new token only copies the state that this token
+    /// had at the fork.
     pub(crate) fn child(&self, deadline: Time) -> Self {
         let deadline = deadline.min(self.0.deadline);
         if self.is_forked() {
@@ -80,8 +83,8 @@ impl Token {
         Self(Arc::new(Owned { node, parent, deadline, origin: self.0.origin }))
     }
 
-    /// Cancels this token and all tokens below it. In a forked process, this does not cancel a token of the parent
-    /// process, because a thread of that process may have held a lock of the tree at the fork.
+    /// Cancels this token and all tokens below it. A forked process does not cancel a token of the parent process,
+    /// because a thread of the parent may have held a lock of the tree at the fork.
     pub(crate) fn cancel(&self) {
         if !self.is_forked() {
             self.0.node.cancel();
@@ -93,7 +96,7 @@ impl Token {
         self.0.node.is_cancelled() || self.is_late()
     }
 
-    /// Returns the reason why the token counts as cancelled. Returns `None` if it does not.
+    /// Returns the reason why the token counts as cancelled. Returns `None` if it does not count as cancelled.
     pub(crate) fn reason(&self) -> Option<Cancelled> {
         if self.0.node.is_cancelled() {
             Some(Cancelled::Requested)
@@ -114,7 +117,8 @@ impl Token {
         self.0.origin.is_forked()
     }
 
-    /// Returns the token's address. This costs less than a clone, which changes a word that all CPUs may share.
+    /// Returns the token's address. This call costs less than a clone, because a clone changes a word that all CPUs may
+    /// share.
     #[inline]
     pub(crate) fn kept(&self) -> KeptToken {
         KeptToken(Arc::as_ptr(&self.0))
@@ -142,8 +146,8 @@ impl Token {
     }
 
     /// Registers a waker that the cancel of the token calls. The waker stays registered as long as the returned value
-    /// lives. The deadline calls no waker. Returns `None` if the token is already cancelled, or if this is a forked
-    /// process.
+    /// lives. The deadline calls no waker. Returns `None` if the token is already cancelled, or if it belongs to the
+    /// process from which this process was forked.
     pub(crate) fn on_cancel(&self, waker: Waker) -> Option<CancelWatch> {
         if self.is_forked() {
             return None;
@@ -152,8 +156,8 @@ impl Token {
         watch.renew(waker).then_some(watch)
     }
 
-    /// Makes the cancel of the token wake the threads that [sleep](wait::sleep) on `key`, as long as the returned value
-    /// lives. Otherwise this is like [`on_cancel`](Self::on_cancel).
+    /// Registers a waker like [`on_cancel`](Self::on_cancel). While the returned value lives, a cancel of the token
+    /// wakes the threads that [sleep](wait::sleep) on `key`.
     pub(crate) fn nudge_on_cancel(&self, key: usize) -> Option<CancelWatch> {
         self.on_cancel(Waker::from(Arc::new(Nudge(key))))
     }
@@ -163,7 +167,8 @@ impl Token {
         Alarm { waker: Waker::from(Arc::new(Follower(self.clone()))), ring }
     }
 
-    /// Makes the cancel of the other token cancel this token too, as long as the returned value lives.
+    /// Makes this token follow the other token: while the returned value lives, a cancel of the other token also
+    /// cancels this token.
     pub(crate) fn follow(&self, other: &Self) -> Option<CancelWatch> {
         let follower = other.on_cancel(Waker::from(Arc::new(Follower(self.clone()))));
         if follower.is_none() {
@@ -234,7 +239,7 @@ impl Wake for Follower {
     }
 }
 
-/// Makes the cancel of a token take the timer of an item, as long as this value lives.
+/// A registration with a token: while this value lives, a cancel of the token takes the timer of an item off the map.
 #[derive(Debug)]
 pub(crate) struct Armed {
     timer: ArmedTimer,
@@ -271,7 +276,7 @@ impl ArmedTimer {
         self.note(|noted| *noted = Some(name));
     }
 
-    /// Notes the name of the first timer of a periodic item, unless a run has already noted a later one.
+    /// Notes the name of the first timer of a periodic item, unless a run has already noted the name of a later timer.
     pub(crate) fn is_first(&self, name: TimerName) {
         self.note(|noted| {
             noted.get_or_insert(name);
@@ -280,7 +285,8 @@ impl ArmedTimer {
 
     fn note(&self, note: impl FnOnce(&mut Option<TimerName>)) {
         note(&mut self.name.0.lock());
-        // The canceller may have looked for the timer before its name was noted.
+        // The thread that has cancelled the token may have looked for the timer before its name was noted. So this
+        // thread gives the timer up itself.
         if self.token.0.node.is_cancelled() {
             Arc::clone(&self.name).wake();
         }

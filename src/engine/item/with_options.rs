@@ -1,10 +1,10 @@
 //! Closures with options: a name, a token, a number of bytes, and the values that their submission carries.
 //!
-//! The cell of an item without options contains the closure itself, so each closure has code of its own for everything
-//! that happens to the item. The cell of an item with options contains a [`WithOptions`], with the closure in a box. So
-//! all closures with the same type of result share the code for items with options. Otherwise the compiler would make
-//! that code for each closure and each combination of options. In return, an item with options costs one allocation
-//! more.
+//! The cell of an item without options contains the closure itself. So for each closure, the compiler makes separate
+//! code for all operations on the item. The cell of an item with options contains a [`WithOptions`], with the closure
+//! in a box. So all closures with the same type of result share the code for items with options. Without the box, the
+//! compiler would make that code for each closure and each combination of options. The price of the box is one more
+//! allocation for each item with options.
 #![allow(unsafe_code, reason = "a refused closure is taken out of its box again")]
 
 use std::borrow::Cow;
@@ -54,8 +54,8 @@ struct Boxed<C: ?Sized> {
     token: Option<Token>,
     name: Option<Name>,
     carried: Option<Carried>,
-    /// The last field, because its type may be unknown. So a closure that is not called is dropped after the carried
-    /// values.
+    /// The closure is the last field, because its type may be unknown. So a closure that is not called is dropped after
+    /// the carried values.
     closure: C,
 }
 
@@ -100,7 +100,7 @@ pub(crate) unsafe fn into_closures<'a, F, T>(refused: Vec<WithOptions<'a, T>>) -
 where
     F: Closure<T> + Send + 'a,
 {
-    // SAFETY: the caller promises it.
+    // SAFETY: the caller promises that each value was made from a closure of this type, which was not called.
     refused.into_iter().map(|boxed| unsafe { boxed.into_closure::<F>() }).collect()
 }
 

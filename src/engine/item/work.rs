@@ -46,7 +46,7 @@ pub(crate) struct WorkHandle(pub(super) NonNull<WorkItem>);
 // function is `Send`, and only one worker at a time uses it. The item's word ensures this: the beginning of a run
 // acquires the writes that the end of the previous run has released.
 unsafe impl Send for WorkHandle {}
-// SAFETY: as above.
+// SAFETY: the item's cell synchronizes the threads, and only one worker at a time uses the function.
 unsafe impl Sync for WorkHandle {}
 
 impl WorkHandle {

@@ -39,7 +39,7 @@ impl WorkHandle {
         Self::with_token(item_type, None, function)
     }
 
-    /// Makes an item. Its runs have this token, if there is one. The function itself enters the token.
+    /// Makes an item. If there is a token, it is the token of the item's runs, and `function` enters it itself.
     pub(crate) fn with_token(
         item_type: &'static ItemType,
         token: Option<Token>,
@@ -58,7 +58,8 @@ impl WorkHandle {
     }
 }
 
-/// Begins to wait for the item's last submission, as [`WorkItem::flush`] does. The returned future keeps the item.
+/// Begins to wait for the item's last submission, as [`WorkItem::flush`] does. The returned future keeps the item in
+/// memory.
 pub(crate) fn flush(
     item: WorkHandle,
 ) -> impl Future<Output = Result<bool, WaitError>> + Send + Sync + 'static + use<> {
@@ -73,9 +74,9 @@ pub(crate) fn flush(
 impl WorkItem {
     /// Cancels a pending submission. Returns whether a submission was pending.
     ///
-    /// In a forked process this returns false, because no thread there would run a submission. This function and the
-    /// following functions do not use the slow-path state in a forked process, because a thread of the parent may have
-    /// held the state's lock at the fork.
+    /// In a forked process this returns false, because no thread there would run a submission. A thread of the parent
+    /// may have held the lock of the slow-path state at the fork. So in a forked process, neither this function nor the
+    /// following functions use that state.
     pub(crate) fn cancel(&self) -> bool {
         machine::step();
         if self.origin.is_forked() {
@@ -121,8 +122,8 @@ impl WorkItem {
         self.cell.enable()
     }
 
-    /// Cancels a pending submission, and waits for the end of a run that has begun. Refuses submissions meanwhile.
-    /// Returns whether a submission was pending.
+    /// Cancels a pending submission, and waits for the end of a run that has begun. During the wait, submissions are
+    /// refused. Returns whether a submission was pending.
     pub(crate) fn cancel_and_wait(&self, until: Until) -> Result<bool, WaitError> {
         machine::step();
         waits::check_origin(self.origin)?;
@@ -130,8 +131,8 @@ impl WorkItem {
         let (taken, run) = self.cell.disable(true);
         let was_pending = self.complete_taken_back(taken);
         let waited = self.wait(run, until);
-        // This call fails if another thread has meanwhile undone the `disable` above, by an `enable` without a
-        // `disable` of its own.
+        // This call fails if another thread has called `enable` without a `disable` of its own, and has thus undone the
+        // `disable` above.
         let _enabled = self.cell.enable();
         waited.map(|_waited| was_pending)
     }
@@ -216,7 +217,7 @@ unsafe fn execute(entry: Entry, by: ByWorker<'_>) {
         Popped::Run(entry) => unsafe {
             run(item, entry, worker, Parent::default(), |function, handle| function(handle));
         },
-        // SAFETY: as above.
+        // SAFETY: according to `begin`, this worker executes the item.
         Popped::RunCarrying(entry) => unsafe { run_carrying(item, entry, worker) },
     }
 }
@@ -238,7 +239,7 @@ unsafe fn run_carrying(item: NonNull<WorkItem>, entry: Entry, worker: &WorkerThr
         // The hooks may ask for the item's token, so the worker enters this token first.
         (Some(carried), Some(token)) => token.enter_item(|| carried.run(|| function(handle))),
     };
-    // SAFETY: as the caller promises.
+    // SAFETY: the caller promises that this worker executes the item, and that the item is not running yet.
     unsafe { run(item, entry, worker, parent, call) }
 }
 

@@ -29,8 +29,9 @@ impl Bell {
         }
     }
 
-    /// Sleeps until the bell rings, the time has come, or one of `rings` has a record. The rings are ignored if
-    /// the manager parks instead of listening. The sleep may also end spuriously. Only the manager calls this.
+    /// Sleeps until the bell rings, the time has come, or one of `rings` (buffers of context switches) has a record.
+    /// The rings are ignored if the manager parks instead of listening. The sleep may also end spuriously. Only the
+    /// manager calls this.
     pub(crate) fn sleep(&self, until: Option<Time>, rings: &[&Ring]) {
         self.pause.sleep(|| self.cell.rest(), until, rings);
         self.cell.awake();

@@ -9,7 +9,7 @@
 //! ends when it has destroyed all values. If the thread cannot be made, the manager tries again later, as it does for
 //! every thread. The cleaner counts as a thread of the executor, so a shutdown waits for it.
 //!
-//! A second list of the same kind, with a thread of its own, is for the wakers of tasks whose deadline has come. A
+//! The wakers of tasks whose deadline has come are on a second list of the same kind, which has a thread of its own. A
 //! waker is code of a user, too. The call of a waker must not wait for a destructor, because the destructor may wait
 //! for the waker's task.
 //!

@@ -9,13 +9,13 @@ use crate::sys::sync::Mutex;
 
 /// The detection mode that was chosen when the executor was made.
 pub(crate) struct Choice {
-    /// The mode in force. Never [`Detection::Auto`].
+    /// The mode in force, which is never [`Detection::Auto`].
     pub(crate) mode: Detection,
     /// The way in which the manager sleeps in this mode.
     pub(crate) pause: Pause,
     pub(crate) shortfall: Shortfall,
-    /// While this value exists, a ring can be attached to a thread quickly. The executor keeps the value until the
-    /// executor ends.
+    /// While this value exists, a ring (the buffer in which the system records context switches) can be attached to a
+    /// thread quickly. The executor keeps the value until the executor ends.
     pub(crate) ready: Option<Readiness>,
 }
 

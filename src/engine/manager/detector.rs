@@ -89,7 +89,7 @@ pub(super) enum Told {
 /// Whether the system records a worker's context switches.
 #[derive(Debug)]
 enum Ear {
-    /// No ring is open, and the system has refused none.
+    /// No ring is open, and the system has not refused any.
     None,
     Opened(Box<Listening>),
     /// The system has refused a ring, or the ring could not be read.
@@ -176,8 +176,9 @@ impl Detector {
         if std::mem::take(&mut watched.is_new) {
             return Hearing::New.check_within(look.shares);
         }
-        // Ignored rings are closed when the watch ends. So the check of a pool without rings counts, too. Otherwise,
-        // the detector would ignore all rings for ever if the watch ended meanwhile.
+        // The detector ignores the rings for a number of checks. Checks of pools without rings count, too, because
+        // ignored rings are closed when the watch of their pool ends. If only checks of pools with rings counted, the
+        // detector could then ignore all rings for ever.
         self.false_alarms = self.false_alarms.checked();
         let mut look_in = None;
         for sight in &mut watched.sights {
@@ -207,8 +208,8 @@ impl Detector {
         look_in
     }
 
-    /// Closes the rings of the pool's workers. Each switch of a worker with a ring costs time. In a brisk or covered
-    /// pool, workers sleep and wake up again and again.
+    /// Closes the rings of the workers of a brisk or covered pool. These workers sleep and wake up again and again, and
+    /// each context switch of a worker with a ring costs time.
     pub(crate) fn stop_listening(&mut self, pool: &Weak<Pool>) {
         let Some(at) = self.find(pool) else { return };
         let sights = &mut self.pools[at].sights;
@@ -396,8 +397,8 @@ impl PoolFacts<'_> {
 
 impl Facts for PoolFacts<'_> {
     fn sleeps(&mut self, id: WorkerId) -> Option<bool> {
-        // Notes the CPU to which the system may have moved the worker since its item began, so that no woken worker is
-        // placed on that CPU.
+        // The worker's CPU is noted, because the system may have moved the worker since its item began. So no woken
+        // worker is placed on that CPU.
         let worker = Arc::clone(self.worker(id)?);
         if let Some(cpu) = self.heard_on(id) {
             worker.seen_on(cpu);

@@ -1,8 +1,9 @@
 //! The manager as other threads see it: an inbox, a bell, and whether the manager exists.
 //!
 //! The manager makes all other threads of its executor. So if the manager could not be made, other threads have to try
-//! again to make it. When a thread sends a request to a missing manager, it tries to make that manager. While a thread
-//! waits, it tries to make every manager that is missing. There is at most one attempt a second for each manager.
+//! again to make it. When a thread sends a request to a missing manager, it tries to make that manager. A thread that
+//! waits inside this crate, for an item for example, tries to make every missing manager. There is at most one attempt
+//! a second for each manager.
 
 use std::cell::Cell;
 use std::io;
@@ -290,14 +291,14 @@ impl ManagerHandle {
     }
 }
 
-/// The makers whose managers could not be made. A thread that needs both this lock and the lock of the chore takes this
-/// lock first.
+/// The makers whose managers could not be made. A thread that needs both this lock and the lock of the chore (the job
+/// of waiting threads) takes this lock first.
 static MISSING: Mutex<Vec<Weak<dyn Maker>>> = Mutex::new(Vec::new());
 
 /// Notes that the manager of this maker is missing. From now on, each waiting thread tries to make this manager.
 fn register_missing(maker: &Arc<dyn Maker>) {
     let this = Arc::downgrade(maker);
-    // Only threads of a made-up machine may make the machine's threads.
+    // Only threads of a made-up (simulated) machine may make the machine's threads.
     let own = this.clone();
     if machine::add_chore(|| Arc::new(move || is_settled(&own))) {
         return;

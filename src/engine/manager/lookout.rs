@@ -57,7 +57,8 @@ impl Lookout {
         match before.seen(allowed, self.groups.get_or_insert_with(CpuGroups::of_process).quota()) {
             Some(seen) => change(upkeep, seen),
             None if upkeep.core.denials.affinity_denied() => {}
-            // If a CPU was lost and came back between two checks, only the bindings of threads have changed.
+            // If a CPU was lost and came back between two checks, only the bindings of threads have changed, and are
+            // repaired here.
             None => upkeep.pools.all().iter().for_each(|pool| pool.keep_workers_bound()),
         }
     }

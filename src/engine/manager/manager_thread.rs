@@ -60,8 +60,8 @@ impl Maker for Upkeep {
         let last = cleaner::Last::new(&core);
         ThreadPlace::of_manager(&core).spawn(&core, name, move || {
             let managing = ManagerThread::new(self).live();
-            // If this thread has dropped the last reference to the executor, the executor's hooks are among the
-            // leftovers.
+            // If this thread has dropped the last reference to the executor, the executor's hooks are among the values
+            // that the thread leaves.
             let left = managing.left();
             drop(managing);
             last.clean(left);

@@ -12,11 +12,11 @@
 //! | `watchdog`, `offenders` | the reports of pools that stall, and of items that keep others waiting |
 //! | `cleaner` | the threads that destroy what the manager must not destroy, and call wakers that are due |
 //!
-//! This room of the engine owns the schedule, the lookout and the detector, which belong to the manager's thread (`O`).
-//! The inbox, the list of offenders and the cleaner's list have locks of their own (`K`).
+//! This module owns the schedule, the lookout and the detector, which belong to the manager's thread (`O`). The inbox,
+//! the list of offenders and the cleaner's list have locks of their own (`K`).
 //!
 //! Any thread may send a request through the inbox, make a missing manager, and read the list of offenders. While an
-//! executor runs, everything else here happens on the manager's thread or on the cleaner's thread.
+//! executor runs, all other code of this module runs on the manager's thread or on the cleaner's thread.
 
 pub(crate) mod bell;
 pub(crate) mod cleaner;

@@ -35,7 +35,7 @@ use crate::engine::worker::shared::Worker;
 pub struct Offender {
     /// The type of the item's closure, as the compiler names it.
     pub item_type: Cow<'static, str>,
-    /// The number of times that the executor noticed this.
+    /// The number of times that the executor noticed that an item of this type kept others waiting.
     pub count: u64,
 }
 

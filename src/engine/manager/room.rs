@@ -31,8 +31,8 @@ impl ManagerThread {
         upkeep.thread_limit_reached();
     }
 
-    /// If the pool's work waits for a thread, puts the pool in the line. The manager calls this when another pool gets
-    /// the next thread.
+    /// If the pool's work waits for a thread, puts the pool in the line of such pools. The manager calls this when
+    /// another pool gets the next thread.
     pub(super) fn wait_its_turn(&mut self, upkeep: &Upkeep, pool: &Arc<Pool>, now: Time) {
         let Some(claim) = self.claim(upkeep, pool, now) else { return };
         let weak = Arc::downgrade(pool);

@@ -1,13 +1,14 @@
 //! An abandoned pool, which runs nothing any more because its executor was shut down.
 //!
-//! Two marks tell other threads that the pool is abandoned. The first mark replaces the sideline's count. A thread that
-//! takes an entry, or puts an entry back, finds the mark in this count. The second mark is in the running word, which
-//! then always asks for one more worker. A thread that pushes an entry finds the mark in this word. Threads read the
-//! count and the word anyway, so the marks cost nothing.
+//! Two marks tell other threads that the pool is abandoned. The first mark replaces the count of entries on the
+//! sideline (the list whose entries come before the worklist's). A thread that takes an entry, or puts an entry back,
+//! finds the mark in this count. The second mark is in the running word, which then always asks for one more worker. A
+//! thread that pushes an entry finds the mark in this word. Threads read the count and the word anyway, so the marks
+//! cost nothing.
 //!
-//! Until the thread that abandons the pool has emptied the worklist, all other threads leave their entries to this
-//! thread. Otherwise, another thread could be about to give up an item while the shutdown reports this item as
-//! running.
+//! All other threads leave their entries to the thread that abandons the pool, until that thread has emptied the
+//! worklist. Without this rule, the shutdown could report an item as running although another thread is about to give
+//! it up.
 
 use std::collections::VecDeque;
 
@@ -25,8 +26,8 @@ impl Pool {
     pub(crate) fn abandon(&self) -> VecDeque<Entry> {
         let mut state = self.state.lock();
         let sideline = state.sideline.abandon(&self.aside);
-        // This mark is set under the lock, too. If a thread found only the first mark, a sibling pool could offer its
-        // work to this pool again and again.
+        // The second mark is set under the same lock as the first. If a thread found only the first mark, a sibling
+        // pool could offer its work to this pool again and again.
         self.running.abandon();
         sideline
     }

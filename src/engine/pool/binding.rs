@@ -1,4 +1,5 @@
-//! The CPUs on which the workers of a pool run at present. These are the pool's own CPUs or, if those are lost, others.
+//! The CPUs on which the workers of a pool run at present. The workers run on the pool's own CPUs or, if all of these
+//! are lost, on other CPUs.
 
 use std::sync::Arc;
 
@@ -23,13 +24,13 @@ pub(super) struct State {
     pub(super) guests: Vec<Arc<Worker>>,
 }
 
-/// The number of the CPU change that a thread's binding reflects.
+/// The number of the last CPU change that a thread's binding takes into account.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Bound(pub(super) u64);
 
 impl Binding {
     /// Makes the binding of a new pool whose workers may run on these CPUs of the topology. Also returns the pool's
-    /// target.
+    /// target: the number of workers that the pool keeps running.
     pub(super) fn new(present: &Present, reach: &CpuSet) -> (Self, usize) {
         let share = present.cpus.share(reach);
         let state = State { number: present.number, cpus: share.binding, guests: Vec::new() };

@@ -1,4 +1,5 @@
-//! Calls for help: the state that a queue's rescuer, the queue, and pools in distress share.
+//! Calls for help: the state that a queue, its rescuer, and pools in distress share. A pool is in distress if its work
+//! waits for a worker that cannot be made.
 
 use std::collections::VecDeque;
 use std::io;
@@ -32,11 +33,11 @@ pub(crate) struct Calls {
     pub(crate) stop: bool,
 }
 
-/// The queue's side of its rescuer. The rescuer's thread ends when this value is dropped.
+/// The queue's reference to its rescuer. The rescuer's thread ends when this value is dropped.
 #[derive(Debug)]
 pub(crate) struct OwnedRescuer(pub(crate) Arc<Rescuer>);
 
-/// An order for a rescuer. The thread that builds the queue waits for the result.
+/// An order to the manager to make a rescuer. The thread that builds the queue waits for the result.
 #[derive(Debug)]
 pub(crate) struct Order {
     /// The name of the rescuer's thread.
@@ -127,9 +128,9 @@ impl Rescuer {
         self.system.lock().map(ask)
     }
 
-    /// Lists a pool in distress that has work of the queue. The rescuer serves the pool when the pool's turn comes, if
-    /// the rescuer is [called](Self::call) or awake. Returns false if the pool is already listed, or if the rescuer was
-    /// told to end.
+    /// Adds a pool in distress, which has work of the queue, to the rescuer's list. If the rescuer is awake or is
+    /// [called](Self::call), it serves the pool when the pool's turn comes. Returns false if the pool is already
+    /// listed, or if the rescuer was told to end.
     pub(crate) fn list(&self, pool: &Arc<Pool>) -> bool {
         let mut calls = self.calls.lock();
         let new = !calls.stop && !calls.pools.iter().any(|listed| Arc::ptr_eq(listed, pool));

@@ -1,8 +1,8 @@
-//! The unbound pools of one set of attributes. There is one pool for each pod. Each pool is made when it is first
-//! used.
+//! The unbound pools of one set of attributes. There is one pool for each pod (a group of CPUs). Each pool is made when
+//! it is first used.
 //!
 //! Items of a strict queue stay in their pod. In a managed class of queues that are not strict, *items* move: a pool
-//! with surplus items offers them to a sibling that has room ([`Exchange`]). The threads of this class stay in their
+//! with surplus items offers them to a sibling that has room ([`Exchange`]). The threads of such a class stay in their
 //! pods, because moving a thread costs the system milliseconds. An unmanaged class starts each item immediately, so no
 //! item waits in a pod. In such a class *threads* move: the system may run them on any CPU of the class.
 //!
@@ -51,7 +51,7 @@ pub(crate) struct Class {
     registered: Arc<Pools>, // I
     pods: Vec<Pod>, // I
     pub(crate) exchange: Exchange, // A
-    /// Indexed by pod. Each pool is made when it is first used.
+    /// The pools, indexed by pod. Each pool is made when it is first used.
     pools: Box<[OnceLock<Weak<Pool>>]>, // A, set under C
     members: Mutex<Members>, // C
 }
@@ -94,7 +94,7 @@ pub(crate) struct Seat {
     pub(crate) helpers: CachePadded<Helpers>,
 }
 
-/// The division of the CPUs into pods by a queue's attributes, and the class that has these pods.
+/// The way in which a queue's attributes divide the CPUs into pods, and the class that has these pods.
 #[derive(Debug)]
 pub(crate) struct Division {
     attrs: PoolAttrs,
@@ -135,16 +135,16 @@ impl Division {
         pod as PodId
     }
 
-    /// Returns the pool of the pod of all CPUs, or of the only pod. Returns `None` if there is no such pod, or if its
-    /// pool has not been made.
+    /// Returns the pool of the pod that has all CPUs. If the division has only one pod, this is the pool of that pod.
+    /// Returns `None` if there is no such pod, or if its pool has not been made.
     pub(crate) fn default_pool(&self) -> Option<Arc<Pool>> {
         let pods = self.pods.pods().len();
         let at = if self.key.outside { pods } else { (pods == 1).then_some(0)? };
         self.class.upgrade()?.pools[at].get()?.upgrade()
     }
 
-    /// Returns a user of the class that was found last, if that class has not ended. Otherwise finds the class with
-    /// `find`.
+    /// Returns a user of the class that was found last. If that class has ended, finds another class with `find`, and
+    /// returns a user of it.
     pub(crate) fn user(&mut self, find: impl FnOnce(ClassKey) -> ClassUser) -> ClassUser {
         let known = self.class.upgrade();
         known.and_then(|class| class.open()).unwrap_or_else(|| {
@@ -301,7 +301,7 @@ impl Members {
 }
 
 impl KeptClass {
-    /// Returns whether this class is the kept one.
+    /// Returns whether this value keeps the given class.
     pub(crate) fn is(&self, class: &Arc<Class>) -> bool {
         Arc::ptr_eq(&self.0, class)
     }

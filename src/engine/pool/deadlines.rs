@@ -1,7 +1,8 @@
 //! The deadlines of a pool: when idle workers leave, when rescuers are called, and when woken workers may be late.
 //!
-//! Each part of the pool's state has its own deadline, and all are checked when the first one comes. A thread that
-//! changes the state calls [`State::unknown_deadline`] before it releases the lock, and tells the manager afterwards.
+//! Each part of the pool's state has its own deadline. When the first of these deadlines comes, the manager checks all
+//! parts. A thread that changes the state calls [`State::unknown_deadline`] before it releases the lock, and tells the
+//! manager afterwards.
 
 use std::sync::Arc;
 
@@ -36,7 +37,7 @@ impl Pool {
         state.known_deadlines.seen_to(now, next)
     }
 
-    /// Makes idle workers beyond the limits leave.
+    /// Sends away the surplus workers that have been idle for the idle timeout.
     fn cull(&self, now: Time) {
         let mut state = self.state.lock();
         let leaving = state.idle_set.cull(now);
@@ -45,7 +46,7 @@ impl Pool {
         leaving.iter().for_each(|worker| worker.unpark());
     }
 
-    /// Tells a new manager all known deadlines, because it does not know any of them.
+    /// Tells a new manager all deadlines that the former manager was told.
     pub(super) fn repeat_deadlines(&self) {
         let known = self.state.lock().known_deadlines.all().to_vec();
         known.into_iter().for_each(|at| self.tell_deadline(Some(at)));

@@ -45,8 +45,8 @@ impl Pool {
         (look, workers)
     }
 
-    /// If `covers` is true, lets further workers run in place of those that sleep without the manager's knowledge.
-    /// Otherwise ends this.
+    /// Begins to cover the pool if `covers` is true, and stops if it is false. While a pool is covered, further workers
+    /// run in place of those that sleep without the manager's knowledge.
     pub(crate) fn cover(&self, covers: bool) {
         if covers != self.running.load().is_covered() {
             let kick = self.running.cover(covers, || self.has_work());
@@ -58,7 +58,7 @@ impl Pool {
         matches!(self.spec.kind, PoolKind::PerCpu { .. })
     }
 
-    /// Returns whether the manager may ever check the pool rarely.
+    /// Returns whether the pool is one that the manager may check rarely under some circumstances.
     pub(crate) fn may_be_checked_rarely(&self) -> bool {
         self.core.settings.rules().may_check_rarely(self.spec.manages_concurrency(), self.is_per_cpu())
     }
@@ -71,7 +71,8 @@ impl Pool {
 
     /// Carries out a finding about a worker. Returns false if the worker is by now doing something else.
     pub(crate) fn carry_out(&self, worker: &Worker, found: Found) -> bool {
-        // The shard is looked up first, so it can count the finding even if the item ends right afterwards.
+        // The item's shard is looked up first, so the shard can count the finding even if the item ends right
+        // afterwards.
         let carried_out = worker.with_shard(found.seen, |shard| {
             let carried = worker.cell.carry_out(found.seen, found.finding, &self.running);
             if carried.holds {

@@ -1,11 +1,13 @@
 //! The work of a pool in distress: rescuers take this work if the manager cannot make a worker.
 //!
-//! The parts of the worklist are `Injector`s. No thread can scan an `Injector`, or unlink an entry from it. So a
-//! thread that holds the pool's lock first moves the entries to the sideline, in the order of each part. There are few
-//! entries to move: each entry on a worklist holds a slot, so there are at most `max_active` entries for each queue
-//! and CPU. A worker that pops at the same time may get one entry ahead of the entries that were just moved. Threads
-//! can search the lines of weighted queues. So the entries in these lines stay there. They come after the entries that
-//! were moved aside.
+//! The parts of the worklist are `Injector`s. No thread can scan an `Injector`, or unlink an entry from it. So before a
+//! thread searches for the entries of one queue, it takes the pool's lock, and moves all entries to the sideline (a
+//! list that the lock protects). The entries of each part keep their order. There are few entries to move: each entry
+//! on a worklist holds a slot, so there are at most `max_active` entries for each queue and CPU. A worker that pops an
+//! entry at the same time may run it before the entries that were just moved.
+//!
+//! The lines of weighted queues can be searched, so the entries in these lines stay where they are. Workers take them
+//! after the entries that were moved to the sideline.
 
 use std::sync::Arc;
 
@@ -33,13 +35,13 @@ impl Pool {
         state.unknown_deadline()
     }
 
-    /// Returns whether work waits here for a worker that cannot be made.
+    /// Returns whether work of the pool waits for a worker that cannot be made.
     pub(crate) fn needs_help(&self) -> bool {
         self.state.lock().idle_set.needs_help()
     }
 
-    /// If the deadline of a call for help has come, calls the rescuers of all queues that have work here. The manager
-    /// calls this function.
+    /// If the deadline of a call for help has come, calls the rescuers of all queues that have work in the pool. The
+    /// manager calls this function.
     pub(super) fn mayday(self: &Arc<Self>, now: Time) {
         if self.needs_help() {
             // It is possible that no worker ever begins the local entries. So these entries go to the worklist, from
@@ -80,7 +82,8 @@ impl Pool {
         entry
     }
 
-    /// Ends the call for help if no work is left. A rescuer calls this when it leaves the pool or was not needed.
+    /// Ends the call for help if no work is left. A rescuer calls this when it leaves the pool, even if the pool did
+    /// not need it.
     pub(crate) fn relieved(&self) {
         let mut state = self.state.lock();
         let dropped = state.idle_set.relieved(self.has_work());

@@ -1,5 +1,5 @@
 //! The pool's side of forks: the pool wakes a worker for a fork, and a worker without work takes the forks of other
-//! workers.
+//! workers. (A fork is a part of an item that another worker may run.)
 
 use std::sync::Arc;
 
@@ -29,8 +29,8 @@ impl Pool {
         has_free_cpu
     }
 
-    /// Wakes or requests a worker for a fork, if the pool has a free CPU and a worker is wanted in addition to the
-    /// threads that wait for forks. Otherwise offers the fork to siblings.
+    /// Finds a worker for a fork. The threads of the pool that wait for forks keep their places. If the pool has a
+    /// place left, wakes or requests a worker. Otherwise offers the fork to siblings.
     pub(crate) fn find_worker_for_fork(&self, has_free_cpu: bool) {
         if has_free_cpu {
             self.wake_for_forks(Near::Anywhere, true);
@@ -39,10 +39,10 @@ impl Pool {
         }
     }
 
-    /// Wakes or requests a worker for forks, if one is wanted. Before the call, the caller has left the count, used up
-    /// a reservation, or lowered the number of threads that wait for forks. After that, it has issued a fence. `joins`
-    /// says whether the threads that wait for forks keep their places. They do not if the caller leaves its CPU to
-    /// other threads, because then no thread would call the waiting threads.
+    /// Wakes or requests a worker for forks, if one is wanted. Before the call, the caller has left the count of
+    /// running workers, used up a reservation, or lowered the number of threads that wait for forks. Then it has issued
+    /// a fence. `joins` says whether the threads that wait for forks keep their places. They lose their places if the
+    /// caller leaves its CPU to other threads, because then no thread would call the waiting threads.
     #[inline]
     pub(super) fn look_for_forks(&self, near: impl FnOnce() -> Near, joins: bool) {
         if self.forks.are_any() {
@@ -74,21 +74,21 @@ impl Pool {
 
     /// Calls `wait`, in which a thread of this pool waits for a fork.
     ///
-    /// During the call, the thread is not counted as running, but keeps its place as far as forks are concerned. The
-    /// thread enters the count `joining` before it leaves the count of running workers, and comes back to the latter
-    /// before it leaves `joining`. While both counts include the thread, another thread may fail to wake a worker for
-    /// a fork. So the thread looks for forks itself each time after it was in both counts.
+    /// During the wait, the thread does not count as running, but no worker is woken for a fork in its place. The
+    /// thread enters the count `joining` before it leaves the count of running workers. It returns to the count of
+    /// running workers before it leaves `joining`. While both counts include the thread, another thread may fail to
+    /// wake a worker for a fork. So the thread looks for forks itself each time after it was in both counts.
     pub(crate) fn keep_place_during(&self, wait: impl FnOnce()) {
         self.joining.fetch_add(1, Ordering::AcqRel);
-        // The guard of the wait looks for forks after the thread has left the count.
+        // The guard of the wait looks for forks after the thread has left the count of running workers.
         wait();
         self.joining.fetch_sub(1, Ordering::AcqRel);
         fence_after_update(); // with `ForkBits::set`
         self.look();
     }
 
-    /// Returns whether workers of the pool have forks that a worker can take. Clears the bits of workers that have
-    /// none.
+    /// Returns whether workers of the pool have forks that a worker can take. Clears the bits of workers that have no
+    /// forks.
     #[cold]
     pub(super) fn find_forks(&self, state: &State) -> bool {
         while let Some(bit) = self.forks.first() {
@@ -100,8 +100,8 @@ impl Pool {
         false
     }
 
-    /// Returns whether the pool permits its items to fork. It does if it is managed and serves several CPUs, or if it
-    /// has siblings. In both cases, another CPU may be free.
+    /// Returns whether the pool permits its items to fork. There are two kinds of such pools: managed pools that serve
+    /// several CPUs, and pools that have siblings. In both cases, another CPU may be free.
     #[inline]
     pub(crate) fn permits_forks(&self) -> bool {
         self.several_cpus || self.has_siblings()
@@ -138,7 +138,7 @@ impl JoiningPool for Pool {
 }
 
 impl State {
-    /// Returns the workers that share this bit.
+    /// Returns the workers that share this bit of the pool's [`ForkBits`].
     fn workers_of(&self, bit: WorkerId) -> impl Iterator<Item = &Arc<Worker>> {
         ForkBits::workers_of(bit, self.workers.len()).filter_map(|number| self.workers[number].worker())
     }

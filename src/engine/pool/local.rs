@@ -1,11 +1,11 @@
-//! The pool's side of its workers' local lists. The pool names a worker that has more local entries than it needs.
-//! Other threads take entries from these lists. [`policy::local`](crate::policy::local) says what a local list is for.
+//! The pool's side of its workers' local lists. The pool remembers a worker that has more local entries than it needs,
+//! so that other threads find entries to take. [`policy::local`](crate::policy::local) says what a local list is for.
 //!
 //! The worker that owns a list pushes and pops. Idle workers of the pool steal half of a list that has several entries.
 //! The manager, and threads that end or abandon the pool, move whole lists to the worklist.
 //!
-//! [`protocol::crowded`](crate::protocol::crowded) names a worker whose list had several entries, and has the
-//! handshakes between the owner of a list and the other threads.
+//! [`protocol::crowded`](crate::protocol::crowded) stores the number of a worker whose list had several entries. It
+//! also has the handshakes between the owner of a list and the other threads.
 
 use crossbeam_deque::{Steal, Stealer, Worker as List};
 
@@ -37,8 +37,8 @@ impl Pool {
         self.crowded.unname(worker);
     }
 
-    /// Steals half of the entries of a worker that has several. Returns the first stolen entry. The others go to the
-    /// list of the calling worker, which is empty.
+    /// Steals half of the local entries of a worker that has several. Returns the first stolen entry. The others go to
+    /// the list of the calling worker, which is empty.
     pub(crate) fn steal_local(&self, thief: WorkerId, own: &List<Entry>) -> Option<Entry> {
         while let Some(victim) = self.crowded.named().filter(|victim| *victim != thief) {
             let state = self.state.lock();
@@ -50,8 +50,8 @@ impl Pool {
             if left < CROWD {
                 self.crowded.unname(victim);
             } else {
-                // The victim's list is now about as long as the thief's. If the victim pushes another entry, it names
-                // itself again.
+                // The victim's list is now about as long as the thief's. If the victim pushes another entry, it notes
+                // again that its list has several.
                 self.crowded.name(thief);
                 self.kept(left);
             }
@@ -70,8 +70,8 @@ impl Pool {
     }
 
     /// Does the same as [`take_local`](Self::take_local). The caller holds the lock, because an entry that moves is on
-    /// neither list for a moment. Without the lock, a thread that turns a route away from this pool could find no
-    /// entry, and close the pool.
+    /// neither list for a moment. Suppose that another thread turns a shard's route away from this pool at that moment.
+    /// Without the lock, that thread could find no entry, and close the pool.
     fn take_local_of(&self, _state: &State, worker: &Worker) -> usize {
         let mut moved = 0;
         while let Some(entry) = steal_one(&worker.local) {
@@ -85,9 +85,9 @@ impl Pool {
     /// Moves the local entries of a worker to the worklist if the worker will not get to them soon. The manager calls
     /// this at each check. A worker will not get to its entries soon if it still has the item that it had at the last
     /// check, or if it does not count as running. If the pool has a free CPU, or has siblings that may have one, moves
-    /// the local entries of all workers. Also ends rows that last too long, and ends the briskness of a pool that has
-    /// become slow. If the pool stays brisk, wakes a worker for pending items, and offers the items that the pool does
-    /// not keep.
+    /// the local entries of all workers. Also ends rows (series of local items) that last too long, and ends the
+    /// briskness of a pool that has become slow. If the pool stays brisk, wakes a worker for pending items, and offers
+    /// siblings the items that the pool does not keep.
     pub(crate) fn check_progress(&self) {
         let (keeps_local, shares) = (self.has_local_lists(), self.has_siblings());
         if !keeps_local && !shares {

@@ -11,25 +11,25 @@
 //! | `local` | how other threads get the entries of a worker's local list |
 //! | `forks` | how the pool finds threads for the forks of its workers' items |
 //! | `wake` | the only place that wakes workers for work, and that asks the manager for workers |
-//! | `deadlines` | when the manager sees to the pool, and what it does then |
+//! | `deadlines` | the times at which the manager must act on the pool, and its actions at these times |
 //! | `sharing` | which work a pool offers to its siblings, and which work it takes from them |
 //! | `binding`, `placing` | on which CPUs the workers run at present, and on which of them a woken worker begins |
 //! | `users` | how a pool without users is closed, and opened again |
 //! | `class` | the unbound pools of one set of attributes, one for each pod |
 //! | `pools` | the register of an executor's pools and classes |
 //! | `detection` | the manager's view of a watched pool, and how the manager carries out its findings |
-//! | `room` | how a pool manages with too few threads when `max_threads` is reached |
-//! | `distress`, `calls` | how rescuers get the work of a pool for which no worker can be made |
+//! | `room` | how a pool gets by with too few threads when `max_threads` is reached |
+//! | `distress`, `calls` | how rescuers get the work of a pool if no worker can be made for the pool |
 //! | `abandon` | a pool that runs nothing any more, because its executor was shut down |
 //!
-//! This room of the engine owns the pools and those parts of the workers that other threads may access. A pool's
-//! `running`, one atomic word, says whether the pool wants a worker. Its `state` (`S`) says which worker it wants. The
-//! lock of `state` protects the idle set, the sideline, and the list of workers. The members of a class (`C`) and the
-//! register (`P`) have locks of their own.
+//! This module owns the pools and those parts of the workers that other threads may access. A pool's `running`, one
+//! atomic word, says whether the pool wants a worker. Its `state`, which is inside a lock (`S`), says which worker the
+//! pool wants. The lock also protects the sideline and the list of workers. The members of a class (`C`) and the
+//! register of pools and classes (`P`) have locks of their own.
 //!
 //! Issuers use a pool to push entries and to wake a worker. The pool's workers take items, rest, and wake other
-//! workers. The workers of siblings take items that may move. The manager makes and culls workers, binds them to CPUs,
-//! and checks watched pools.
+//! workers. The workers of siblings (the other pools of the class) take items that may move. The manager makes and
+//! culls workers, binds them to CPUs, and checks watched pools.
 
 pub(crate) mod abandon;
 pub(crate) mod binding;

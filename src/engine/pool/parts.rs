@@ -2,8 +2,8 @@
 //! [`policy::parts`](crate::policy::parts) says what the parts are for, and decides from which part a worker takes
 //! entries.
 //!
-//! A thread that checks whether the worklist is empty looks at one part after the other, and may miss an entry that is
-//! pushed meanwhile. The thread that pushes the entry looks at the pool's running word afterwards, as after each push.
+//! A thread that checks whether the worklist is empty looks at one part after the other. So it may miss an entry that
+//! is pushed during the check. The pushing thread looks at the pool's running word after the push, as after each push.
 
 use crossbeam_utils::CachePadded;
 
@@ -49,7 +49,7 @@ impl Worklist {
         self.division.parts() == 1
     }
 
-    /// Returns the number of the part of this CPU.
+    /// Returns the number of the part that belongs to this CPU.
     #[inline]
     pub(crate) const fn part_number(&self, cpu: usize) -> usize {
         self.division.part_of(cpu)
@@ -98,8 +98,8 @@ impl Worklist {
         }
     }
 
-    /// Takes an entry for a thread that takes single entries. The parts take turns. Returns `None` only if each part
-    /// was found empty.
+    /// Takes an entry for a thread that takes single entries instead of stretches. The parts take turns. Returns `None`
+    /// only if each part was found empty.
     #[inline]
     pub(super) fn take(&self) -> Option<Entry> {
         if self.is_whole() { self.first.list.take() } else { self.take_in_turn() }
@@ -115,8 +115,9 @@ impl Worklist {
         }
     }
 
-    /// Chooses a part that has entries for a worker on this CPU, and passes over the others. `last` is the worker's
-    /// last stretch. `span` is the number of the worker's items that take 0.1 ms.
+    /// Chooses, for a worker on this CPU, a part that has entries. Counts that the other parts with entries were passed
+    /// over. `last` is the worker's last stretch (the entries that it took from one part). `span` is the number of
+    /// items that the worker runs in 0.1 ms.
     #[inline(never)]
     pub(crate) fn choose(&self, cpu: usize, last: Stretch, span: u32) -> Option<usize> {
         let own = self.division.part_of(cpu);
@@ -129,7 +130,7 @@ impl Worklist {
         Some(chosen)
     }
 
-    /// Passes over all parts that have entries, except this one.
+    /// Counts that all parts with entries were passed over, except the chosen part.
     fn pass_over_others(&self, chosen: usize) {
         for (number, Part { list, passed_over }) in self.parts().enumerate() {
             if number != chosen && !list.is_empty() {
@@ -138,9 +139,10 @@ impl Worklist {
         }
     }
 
-    /// Returns whether a worker on this CPU runs an heir that belongs to the part of the CPU `of`, before it takes
-    /// entries of any part. If so, passes over all other parts that have entries. The count of the heir's part does not
-    /// change, because the worker takes no entry from this part. `last` and `span` are as in [`choose`](Self::choose).
+    /// Returns whether a worker on this CPU runs an heir (the entry that got the slot of its last item) before entries
+    /// of the parts. The heir belongs to the part of the CPU `of`. If the heir comes first, counts that all other parts
+    /// with entries were passed over. The count of the heir's part does not change, because the worker takes no entry
+    /// from this part. `last` and `span` are as in [`choose`](Self::choose).
     #[inline(never)]
     pub(crate) fn heir_comes_first(&self, cpu: usize, of: usize, last: Stretch, span: u32) -> bool {
         let part_of_heir = self.division.part_of(of);

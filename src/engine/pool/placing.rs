@@ -8,10 +8,10 @@
 //! * A worker reads the binding, binds itself, enters the list, and reads the binding again. If the binding has
 //!   changed, the worker binds itself and reads the binding again.
 //!
-//! If the worker is on the manager's list, the manager binds the worker. If the worker binds itself to the old CPUs
-//! after that, it has read the old binding before the manager wrote the new one. So the worker's next read finds the
-//! change. If the worker is not on the manager's list, it enters the list after the manager wrote the new binding. So
-//! its next read finds the change, too.
+//! If the manager finds the worker on the list, it binds the worker. The worker may bind itself to the old CPUs after
+//! that, if it has read the old binding before the manager wrote the new one. Then the worker's next read finds the
+//! change. If the manager does not find the worker on the list, the worker enters the list after the manager wrote the
+//! new binding. So its next read finds the change, too.
 //!
 //! The manager binds a thread only while the thread lives, and a rescuer only while the rescuer serves the pool. To
 //! ensure this, [`Worker::pin`] holds a lock while it binds the thread. A worker that ends waits for that lock.
@@ -42,7 +42,8 @@ impl Pool {
             }
             _ => affinity::pin_to_set(&cpus).is_ok(),
         };
-        // A failure because the CPU has just been lost is not a denial. The manager will notice the loss.
+        // If the binding fails because the CPU has just been lost, the failure is not a denial. The manager will notice
+        // the loss.
         self.core.denials.affinity(bound || self.core.environment.is_behind(), &cpus);
         Bound(number)
     }
@@ -161,9 +162,9 @@ impl Pool {
         should_shed(worker.cpu(), others)
     }
 
-    /// Returns a free CPU, which is `preferred` if that CPU is free. A CPU is free if no worker that was last seen
-    /// there counts as running or is being woken. Considers only the present CPUs of the pool's home, or all present
-    /// CPUs if none of them is in the home.
+    /// Returns a free CPU, which is `preferred` if that CPU is free. A CPU is taken if a worker that was last seen on
+    /// it counts as running, or is being woken. Considers only the present CPUs of the pool's home. If the home has no
+    /// present CPU, considers all present CPUs.
     pub(super) fn free_cpu(&self, preferred: usize) -> Option<usize> {
         let present = self.binding.cpus();
         let uses = |phase: Phase| phase.is_counted() || phase == Phase::Waking;
@@ -178,7 +179,7 @@ impl Pool {
     pub(crate) fn is_active(&self) -> bool {
         let at_work = |phase| !matches!(phase, Phase::Idle | Phase::Blocked | Phase::Exiting);
         let is_served = || !self.binding.state.lock().guests.is_empty();
-        // A worker that leaves a guard raises the count before it changes its phase.
+        // A worker that leaves a guard raises the count of running workers before it changes its phase.
         self.running.load().running() > 0
             || self.state.lock().workers.iter().filter_map(Slot::phase).any(at_work)
             || is_served()

@@ -28,7 +28,7 @@ struct Register {
 }
 
 impl Pools {
-    /// Makes an empty register. `first_unbound_id`: the count of the per-CPU pools, because these pools have the lowest
+    /// Makes an empty register. `first_unbound_id` is the number of per-CPU pools, because these pools have the lowest
     /// numbers.
     pub(crate) fn new(core: Arc<Core>, first_unbound_id: usize) -> Self {
         let next_unbound_id = AtomicUsize::new(first_unbound_id);

@@ -1,5 +1,5 @@
-//! A pool whose executor has reached its cap on threads: how urgently the pool needs a thread, and how its workers
-//! leave so that there is room for threads of other pools.
+//! A pool whose executor has reached its cap on threads. The pool tells how urgently it needs a thread, and its workers
+//! leave so that other pools can have their threads.
 
 use crate::policy::room::Shortage;
 use crate::policy::time::Time;
@@ -12,8 +12,8 @@ use super::worker_pool::{Pool, Slot, Starving, State};
 
 impl Pool {
     /// Called by the manager when there is no thread for the worker that the pool asked for. Returns how urgently the
-    /// pool needs this worker. If other workers have run the work meanwhile, or a fork was taken back, the pool does
-    /// not need the worker.
+    /// pool needs this worker. The pool no longer needs it if other workers have run the work since, or if the item
+    /// that made a fork has taken the fork back.
     pub(crate) fn no_room(&self, now: Time) -> Shortage {
         let mut state = self.state.lock();
         let has_work = self.has_work() || state.local() > 0 || self.find_forks(&state);
@@ -41,16 +41,16 @@ impl Pool {
         self.state.lock().famine.ends();
     }
 
-    /// Notes that the pool no longer starves. Before this call, the manager withdraws the request to give way, unless
-    /// another pool starves. In the opposite order, a worker of this pool could still see the request, and would give
-    /// way although no pool needs its thread.
+    /// Notes that the pool no longer starves. Before this call, the manager withdraws the request that a worker gives
+    /// way, unless another pool starves. In the opposite order, a worker of this pool could still see the request, and
+    /// would give way although no pool needs its thread.
     pub(crate) fn starves_no_more(&self) {
         self.starves.note(false);
     }
 
-    /// Called by a worker that is asked to give way while it is idle or between two items. If this pool is known to
-    /// starve, the pool would gain nothing by giving this thread away. In this case, returns true. The first call that
-    /// returns true also asks the manager to check the pool again, because the pool has a worker now.
+    /// Called by a worker that is asked to give way while it is idle or between two items. Returns true if this pool is
+    /// known to starve, because the pool would gain nothing by giving this thread away. The first call that returns
+    /// true also asks the manager to check the pool again, because the pool has a worker now.
     #[cold]
     pub(crate) fn has_recovered(&self) -> bool {
         match self.starves.0.load(Ordering::Relaxed) {
@@ -64,12 +64,12 @@ impl Pool {
         true
     }
 
-    /// Called by a worker that has become idle while a worker is asked to give way. Sends an idle worker of this pool
-    /// away, unless the request is this pool's own.
+    /// Called by a worker that has become idle while the manager asks some worker to give way. Sends an idle worker of
+    /// this pool away, unless the request is this pool's own.
     ///
     /// The manager notes under the pool's lock that the pool starves, before it makes the request. It withdraws the
-    /// request before it notes that the pool no longer starves. So if the pool does not starve, and a worker is still
-    /// asked to give way, the request is another pool's.
+    /// request before it notes that the pool no longer starves. So a request that is in force while this pool does not
+    /// starve comes from another pool.
     pub(crate) fn give_up_one_to_another(&self) -> bool {
         let is_of_another = || {
             let starves = self.starves.0.load(Ordering::Acquire); // pairs with `Starving::note`
@@ -109,8 +109,8 @@ impl Pool {
 }
 
 impl State {
-    /// Returns a number that grows by one with each item that a worker begins here, or that a sibling or a rescuer
-    /// takes. The number may also change when a worker arrives or leaves.
+    /// Returns a number that grows by one with each item that a worker begins in this pool, or that a sibling or a
+    /// rescuer takes. The number may also change when a worker arrives or leaves.
     fn begun(&self) -> u64 {
         let workers = self.workers.iter().filter_map(Slot::worker);
         workers.fold(self.given, |sum, worker| sum.wrapping_add(worker.cell.load().sequence()))

@@ -88,9 +88,9 @@ impl Pool {
         }
     }
 
-    /// Looks for siblings with excess items, because this pool may have room for these items after the caller has
-    /// lowered the pool's count. Wakes or requests workers for the items, and returns whether it did so. `near`: where
-    /// a woken worker of this pool should run.
+    /// Looks for siblings with excess items. The caller has lowered this pool's count of running workers, so the pool
+    /// may have room for these items. Wakes or requests workers for the items, and returns whether it did so. `near` is
+    /// the place where a woken worker of this pool should run.
     #[inline]
     pub(super) fn seek(&self, near: Near) -> bool {
         let Some(seat) = &self.seat else { return false };
@@ -102,7 +102,7 @@ impl Pool {
                 None => self.wake(reserved, near),
             };
             if !comes {
-                // A manager that is made later makes every pool seek again.
+                // When a manager has been made, every pool seeks again.
                 break;
             }
             wakes = true;
@@ -129,7 +129,7 @@ impl Pool {
     }
 
     /// Wakes a worker for items that the workers of the brisk pool will not run soon, and offers siblings the items
-    /// that the pool does not keep. The pushes of these items have done neither.
+    /// that the pool does not keep. The threads that pushed these items have done neither.
     pub(super) fn share_rest(&self) {
         self.wake_for_rest();
         if self.has_siblings() && self.has_rest() {
@@ -144,8 +144,8 @@ impl Pool {
         }
     }
 
-    /// Takes an item from a sibling that has excess items, for a worker of this pool that has nothing to do. `errand`:
-    /// the sibling for whose work the worker was woken.
+    /// Takes an item from a sibling that has excess items, for a worker of this pool that has nothing to do. `errand`
+    /// is the sibling for whose work the worker was woken.
     #[inline]
     pub(crate) fn take_elsewhere(&self, errand: Option<PodId>) -> Option<Entry> {
         self.seat.as_ref().and_then(|seat| self.take_from_siblings(seat, errand))
@@ -165,8 +165,8 @@ impl Pool {
         }
     }
 
-    /// Ends the errand, if there is one, because its worker has arrived or will not arrive. Offers the remaining items
-    /// of the errand's pool to the siblings of that pool.
+    /// Ends an errand (the call of a worker for a sibling's work), if there is one. The called worker has arrived, or
+    /// it will not arrive. Offers the remaining items of the sibling to that pool's siblings.
     #[inline]
     pub(crate) fn end_errand(&self, errand: Option<PodId>) {
         if let Some(home) = errand {
@@ -191,12 +191,12 @@ impl Pool {
         }
     }
 
-    /// Called by the manager. If a woken worker does not get a CPU, permits siblings to take the pool's items.
+    /// Permits siblings to take the pool's items if a woken worker does not get a CPU. The manager calls this.
     pub(super) fn look_for_late_workers(&self, now: Time) {
         let mut state = self.state.lock();
         if state.late.look(now) {
-            // The bit is set under the lock, so that it agrees with the watch. It is set before the errands are offered
-            // elsewhere, so that no errand comes back to this pool.
+            // The word's `late` bit is set under the lock, so that the bit agrees with `state.late`. The bit is set
+            // before the errands are offered elsewhere, so that no errand comes back to this pool.
             self.running.late();
             let errands = state.idle_set.hand_over_errands();
             drop(state);

@@ -61,7 +61,7 @@ impl PoolSpec {
 }
 
 impl PoolKind {
-    /// Returns the name that the pool's workers share: `0`, `0H`, `bh0`, `u4`.
+    /// Returns the name that the pool's workers share, such as `0`, `0H`, `bh0` or `u4`.
     pub(crate) fn name(self) -> String {
         match self {
             Self::PerCpu { cpu, high, .. } => format!("{cpu}{}", if high { "H" } else { "" }),

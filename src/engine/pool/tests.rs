@@ -12,7 +12,7 @@ use testkit::{SOON, eventually};
 
 use super::worker_pool::*;
 
-/// The number of items in a batch. A batch may push more items than that at once, and more items than that may be
+/// The number of items in a batch. A batch could push more items than this at once, and more items than this could be
 /// active.
 const ITEMS: usize = 200;
 
@@ -97,7 +97,7 @@ fn a_pool_that_gets_a_thread_begins_its_wait_anew() {
 
 /// spec: E5.3 (returns what did not finish in time): until the thread that abandons a pool has emptied it, no other
 /// thread takes an entry. If another thread took one, a shutdown could report the item as running. Afterwards, a thread
-/// that pushes an entry leaves none behind.
+/// that pushes an entry leaves no entry on the worklist.
 #[test]
 fn an_abandoned_pool_is_emptied_by_one_thread_first() {
     let executor = executor("core:1 pu:1");
@@ -126,8 +126,9 @@ fn an_abandoned_pool_is_emptied_by_one_thread_first() {
     holds.unwrap().join().unwrap();
 }
 
-/// spec: E2.5 (work waits, never for ever), A3: while a thread makes the manager, no other thread gets a worker. A pool
-/// offers its items meanwhile, and gets no helper. The offer ends, and the items run when the manager has come.
+/// spec: E2.5 (work waits, never for ever), A3: while a thread makes the manager, no pool gets a new worker. A pool
+/// that offers its items in this time gets no helper. The offer ends nevertheless, and the items run once the manager
+/// exists.
 #[test]
 fn offers_end_although_no_worker_can_be_made() {
     run(Config::new(2), || {

@@ -1,8 +1,8 @@
 //! The entries of weighted queues: how they arrive in their queue's line, and how workers take them by turns.
 //!
-//! The lines are inside the pool's lock, as a part of the sideline. While no entry of a weighted queue waits and no
-//! such queue has debts, turns are not in force. Then workers pop from the worklist without the lock.
-//! [`policy::fairness`](crate::policy::fairness) decides whose turn it is.
+//! The lines are a part of the sideline, so the pool's lock protects them. *Turns are in force* while an entry of a
+//! weighted queue waits, or while such a queue has debts. At all other times, workers pop from the worklist without the
+//! lock. [`policy::fairness`](crate::policy::fairness) decides whose turn it is.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -55,7 +55,8 @@ impl Pool {
         if let Some((turn, used)) = ended {
             sideline.ends(turn, used, &self.aside);
         }
-        // This takes a marker off the worklist only while no entry is on the sideline, so the marker need not go back.
+        // This takes a route's marker off the worklist only while no entry is on the sideline, so the marker need not
+        // go back.
         let entry = sideline.pop_front(&self.aside).or_else(|| {
             sideline.pop_by_turn(&self.aside, || !self.worklist.is_empty(), || self.worklist.take())
         });
@@ -72,7 +73,7 @@ impl Pool {
         }
     }
 
-    /// Charges the entry's queue, if turns are in force. A marker is free.
+    /// Charges the entry's queue, if turns are in force. A route's marker costs nothing.
     fn begin_turn(&self, state: &mut State, entry: &Entry) -> Option<OwnedTurn> {
         if entry.is_marker() {
             return None;

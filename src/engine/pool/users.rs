@@ -20,8 +20,8 @@ impl Pool {
     }
 
     /// Asks for a worker if a reservation that was made before the pool was opened still waits for a worker. Then
-    /// checks for work, because a worker that left the closed pool did not check, and an issuer may have pushed while
-    /// that worker counted as running.
+    /// checks for work, because a worker that left the closed pool did not check. While that worker still counted as
+    /// running, an issuer may have pushed an entry.
     pub(crate) fn attend(&self) {
         let prepare = self.state.lock().idle_set.attend();
         if prepare == Prepare::CreateSpare && !self.ask_for_worker() {

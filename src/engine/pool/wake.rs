@@ -21,8 +21,8 @@ thread_local! {
 }
 
 impl Pool {
-    /// Checks for work after the caller has left the count, used up a reservation or cleared the watched bit. If there
-    /// is work, makes sure that a worker takes it. Then checks siblings for excess items.
+    /// Checks for work after the caller has left the count of running workers, used up a reservation or cleared the
+    /// watched bit. If there is work, makes sure that a worker takes it. Then checks siblings for excess items.
     #[inline]
     pub(crate) fn look(&self) {
         self.perform(self.running.look(|| self.has_work()), Near::Anywhere);
@@ -47,8 +47,8 @@ impl Pool {
     }
 
     /// Does the same as [`look`](Self::look), for a worker that the manager has taken out of the count. `free` is a
-    /// free CPU, if there is one. The woken worker begins there. The free CPU may be the manager's own, which the
-    /// system would not choose because this CPU looks busy.
+    /// free CPU, if there is one. The woken worker begins there. The free CPU may be the manager's own CPU. The system
+    /// would not choose this CPU, because it looks busy.
     pub(super) fn look_for_free(&self, free: Option<usize>) -> bool {
         let near = free.map_or(Near::Anywhere, Near::Free);
         let kick = self.running.look_for_another(|| self.has_work());
@@ -58,16 +58,16 @@ impl Pool {
         self.seek(near) || wakes
     }
 
-    /// Makes sure that the entries on the calling worker's own list do not wait too long. `kept` is their number, the
-    /// new one included.
+    /// Makes sure that the entries on the calling worker's own list do not wait too long. `kept` is the number of these
+    /// entries, including the one that was just added.
     #[inline]
     pub(crate) fn kept(&self, kept: usize) {
         self.perform(self.running.kept(kept >= CROWD), Near::Anywhere);
     }
 
     /// Leaves an item to the workers of the brisk pool, unless the calling thread pushes items slowly. The items may
-    /// have become long. So after the thread has left some items to the workers of this or other pools, it checks
-    /// whether the workers of this pool have too many items.
+    /// have become long. So the thread counts the items that it has left to the workers of any pool. After some of
+    /// them, it checks whether the workers of this pool have too many items.
     pub(super) fn leave_to_workers(&self) {
         let (habit, left) = HABIT.get().pushes(clock::now);
         HABIT.set(habit);
@@ -119,8 +119,8 @@ impl Pool {
         self.seek(Near::Anywhere);
     }
 
-    /// Tells the manager that a worker has started, if the manager checks the pool only rarely. The worker's switches
-    /// are not recorded yet.
+    /// Tells the manager that a worker has started, if the manager checks the pool only rarely. The manager then checks
+    /// the pool often again, because the system does not record the context switches of this worker yet.
     #[inline]
     pub(crate) fn started(&self) {
         if self.running.load().is_rarely_checked() && self.running.check_often() {
@@ -173,8 +173,9 @@ impl Pool {
             Near::Leaves(cpu) if self.must_take(cpu, worker) => self.place_on(cpu, worker),
             Near::Anywhere | Near::Leaves(_) => self.bring_home(worker),
         }
-        // The phase is set last, because a worker that sees it begins, even if the worker has not parked yet. If the
-        // worker were placed after that, it might miss the placement, and stay bound to the CPUs on which it began.
+        // The phase is set last, because a worker begins as soon as it sees this phase, even if it has not parked yet.
+        // If the worker were placed after that, it might miss the placement, and stay bound to the CPUs on which it
+        // began.
         worker.cell.set_phase(Phase::Waking);
         worker.unpark();
     }
@@ -197,8 +198,9 @@ impl Pool {
     /// [`manager_came`](Self::manager_came) is called for every pool.
     #[cold]
     pub(super) fn no_worker_comes(&self) {
-        // The drop of a reservation makes the pool of the reservation's errand offer its items again. Without this
-        // step, that pool would offer them to this pool again and again, from inside of the refused offer.
+        // A reservation on an errand is for the items of a sibling. When the reservation is dropped, the sibling offers
+        // its items again. Without this step, the sibling would offer them to this pool again and again, from inside of
+        // the refused offer.
         if let Some(seat) = &self.seat {
             seat.class.exchange.gets_no_worker(seat.pod);
         }
@@ -207,9 +209,10 @@ impl Pool {
         self.came(&mut state, dropped.len());
         drop(state);
         dropped.into_iter().for_each(|reserved| self.drop_reservation(reserved));
-        // A manager that was made meanwhile may have checked this pool before the reservations were dropped, and may
-        // have found enough reservations. One check is enough for several dropped reservations, because each worker
-        // that arrives checks again before it parks. The check also shows siblings that the pool has room again.
+        // Another thread may have made a manager in the meantime. That manager may have checked this pool before the
+        // reservations were dropped, and may have found enough reservations. One check is enough for several dropped
+        // reservations, because each worker that arrives checks again before it parks. The check also shows siblings
+        // that the pool has room again.
         if !self.core.manager.is_missing() {
             self.look();
         }

@@ -42,18 +42,19 @@ pub(crate) struct Pool {
     pub(crate) core: Arc<Core>,                   // I
     pub(crate) running: CachePadded<RunningCell>, // A
     pub(crate) worklist: Worklist,                // A
-    /// The number of times that a shard's route was turned away from the pool.
+    /// The number of times that a shard's route (the way of its entries to a pool) was turned away from this pool.
     pub(crate) route_epoch: RouteEpoch, // A
     /// The numbers that the sideline shows to threads without the lock. Each worker reads them between its items. So
     /// they have a cache line of their own, apart from fields that are written more often.
     pub(super) aside: CachePadded<Shown>, // A, written under S
-    /// A hint, which the manager writes. A worker that finds that the pool no longer starves writes it, too.
+    /// Whether the pool starves. This is a hint. The manager writes it, and so does a worker that finds that the pool
+    /// no longer starves.
     pub(super) starves: Starving, // A
-    /// Names the worker that searches before it sleeps. A hint.
+    /// The worker that searches for work before it sleeps. This is a hint.
     pub(crate) search: SearchCell, // A
-    /// Names a worker that has more local entries than it needs. A hint.
+    /// A worker that has more local entries than it needs. This is a hint.
     pub(super) crowded: CrowdedCell, // A
-    /// The workers that perhaps have forks. A hint.
+    /// The workers that may have forks. This is a hint.
     pub(super) forks: ForkBits, // A
     /// The number of the pool's threads that wait for forks.
     pub(super) joining: AtomicU64, // A
@@ -84,7 +85,8 @@ pub(super) struct State {
     /// The limit on how fast the pool may grow when the detector finds workers to replace. The manager writes this
     /// field.
     pub(super) pace: Pace,
-    /// The time since which the pool has started no item, if that was reported. The manager writes this field.
+    /// The time since which the pool has started no item, or `None` if no such stall was reported. The manager writes
+    /// this field.
     pub(super) stalled_since: Option<Time>,
     /// The workers by number. A slot without a worker is free, or reserved for a worker that is being made.
     pub(super) workers: Vec<Slot>,
@@ -125,7 +127,7 @@ pub(crate) struct PoolCounts {
     pub(crate) idle: usize,
     pub(crate) creating: bool,
     pub(crate) pending: usize,
-    /// The time since which the pool has started no item, if that was reported.
+    /// The time since which the pool has started no item, or `None` if no such stall was reported.
     pub(crate) stalled_since: Option<Time>,
 }
 
@@ -267,8 +269,8 @@ impl Pool {
         at as WorkerId
     }
 
-    /// Returns whether the manager now makes the worker that it was asked for. The manager makes the worker if it is
-    /// still wanted and is not being made already.
+    /// Returns whether the manager now makes the worker that it was asked for. The manager makes the worker if the pool
+    /// still wants one, and if the manager is not making it already.
     pub(crate) fn begin_making(&self) -> bool {
         self.state.lock().idle_set.begin_making()
     }

@@ -92,7 +92,7 @@ impl Pool {
         let put = self.state.lock().sideline.put_back(entry, &self.aside);
         if let Err(entry) = put {
             // The pool is abandoned. The thread that has abandoned the pool gives up this entry, or the calling thread
-            // does so when it kicks the pool.
+            // does so in the call of `pushed`.
             self.push_any(entry);
         }
         self.pushed();
@@ -103,15 +103,15 @@ impl Pool {
         self.has_stray_work() || !self.worklist.is_empty()
     }
 
-    /// Returns whether the pool has work that is not on its worklist: entries on the sideline, or local entries of a
-    /// worker that has more of them than it needs.
+    /// Returns whether the pool has work that is not on its worklist. Such work lies on the sideline, or on the local
+    /// list of a worker that has more local entries than it needs.
     #[inline]
     pub(crate) fn has_stray_work(&self) -> bool {
         self.aside.has_entries() || self.crowded.named().is_some()
     }
 
-    /// Like [`has_work`](Self::has_work), but counts the workers' local entries, too, and is correct even while
-    /// another thread moves entries from one list to the other.
+    /// Returns whether the pool has any entry. In contrast to [`has_work`](Self::has_work), includes all local entries
+    /// of the workers, and is correct even while another thread moves entries from one list to the other.
     #[cold]
     pub(crate) fn has_entries(&self) -> bool {
         let state = self.state.lock();
@@ -119,7 +119,7 @@ impl Pool {
     }
 
     /// Returns whether workers take the next entry with [`pop_aside`](Self::pop_aside), because the sideline has
-    /// entries or turns are in force. In an abandoned pool, this is always so.
+    /// entries or turns are in force. In an abandoned pool, the answer is always true.
     #[inline]
     pub(crate) fn sideline_comes_first(&self) -> bool {
         self.aside.comes_first()
@@ -147,7 +147,7 @@ impl Pool {
         if entry.is_marker() { Some(self.before_marker(entry)) } else { Some(entry) }
     }
 
-    /// Called with a marker that was taken off the worklist. If the sideline has received entries meanwhile, puts the
+    /// Called with a marker that was taken off the worklist. If the sideline has received entries since then, puts the
     /// marker behind these entries and returns the first of them. Otherwise returns the marker.
     #[cold]
     fn before_marker(&self, marker: Entry) -> Entry {

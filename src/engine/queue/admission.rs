@@ -6,8 +6,8 @@
 //! 3. [`complete`] takes the item out of the limiter, and passes the item's slot on to the first entry of the list.
 //!
 //! While a flush of the queue counts items or waits for items, each of these steps has a second form, which takes the
-//! lock of the queue's flushes. See `flush`. If a limiter's intake is not open, `drain` decides which callers are let
-//! in.
+//! lock of the queue's flushes. See `flush`. A limiter whose *intake* is open accepts items from all issuers. If the
+//! intake is not open, `drain` decides from which callers the queue accepts items.
 #![allow(unsafe_code, reason = "an item that leaves its limiter may be the last user of its queue")]
 
 use std::ptr::NonNull;
@@ -59,8 +59,9 @@ impl Queue {
         }
     }
 
-    /// Admits an item, even if the limiter counts as full, as long as the limiter's word can count the item. The
-    /// manager calls this for items of timers, which were accepted before. An issuer calls this off the common path.
+    /// Admits an item, even if the limiter counts as full. Fails for lack of room only if the limiter's word cannot
+    /// count one more item. The manager calls this for items of timers, which were accepted before. Issuers call this
+    /// function only off the common path.
     #[cold]
     pub(crate) fn admit(&self, limiter: &Limiter) -> Result<Pass, QueueError> {
         match self.pass(limiter, None) {
@@ -70,8 +71,8 @@ impl Queue {
         }
     }
 
-    /// Admits an item, if the limiter lets it in. If the caller counts the item, `by` is the intake that lets the item
-    /// in.
+    /// Admits an item, unless the limiter refuses it. If the caller counts the item, `by` is the intake under which the
+    /// limiter admits the item.
     pub(crate) fn pass(&self, limiter: &Limiter, by: Option<Intake>) -> Result<Pass, NotAdmitted> {
         let came = by.map_or_else(|| limiter.cell.admit(), |by| limiter.cell.admit_counted(by));
         let (came, ticket) = match came {
@@ -101,9 +102,9 @@ impl Queue {
         (came == Came::Started).then_some(Pass { ticket, has_slot: true })
     }
 
-    /// Admits at least one of these items, and as many more as the queue has room for and one step can admit. The
-    /// first of the admitted items have slots, and the others go to the waiting list. `token` is the token of the
-    /// batch. A wait for room ends when this token counts as cancelled.
+    /// Admits at least one of these items. Admits further items as long as the queue has room for them and one step can
+    /// admit them. Slots go to the first of the admitted items. The other admitted items go to the waiting list.
+    /// `token` is the token of the batch. A wait for room ends when this token counts as cancelled.
     pub(crate) fn admit_many(
         &self,
         limiter: &Limiter,
@@ -134,7 +135,7 @@ impl Queue {
         admitted
     }
 
-    /// Admits at least one of these items, and as many more as one step can admit.
+    /// Admits at least one of these items, and further items as long as one step can admit them.
     pub(crate) fn pass_many(&self, limiter: &Limiter, items: usize) -> Result<BatchPass, NotAdmitted> {
         let (answer, ticket) = match limiter.cell.admit_many(items) {
             AdmitMany::Flushing => self.flush.admit(
@@ -181,8 +182,8 @@ impl Queue {
         }
     }
 
-    /// Notes that this many items have reached the waiting list, or are not queued after all. A flush had found these
-    /// items on their way to the list. The caller holds a handle to the queue.
+    /// Notes that this many items have reached the waiting list, or are not queued after all. Before that, a flush had
+    /// found these items on their way to the list. The caller holds a handle to the queue.
     #[cold]
     fn arrived(&self, items: usize) {
         let rest = self.flush.arrived(items as u64, self.limiter_cells(), list);
@@ -196,8 +197,8 @@ impl Queue {
 }
 
 impl Shard {
-    /// Puts an entry that was admitted without a slot on the limiter's waiting list. The caller holds a handle to the
-    /// queue.
+    /// Puts an entry on the limiter's waiting list. The entry was admitted without a slot. The caller holds a handle to
+    /// the queue.
     pub(crate) fn wait(&self, entry: Entry) {
         if entry.has_ticket() {
             return self.bring(entry);
@@ -231,8 +232,8 @@ impl Shard {
         unsafe { settle(queue.this(), rest) };
     }
 
-    /// Notes that this many of the shard's entries have reached the waiting list. A flush had found these entries on
-    /// their way to the list. The caller holds a handle to the queue.
+    /// Notes that this many of the shard's entries have reached the waiting list. Before that, a flush had found these
+    /// entries on their way to the list. The caller holds a handle to the queue.
     pub(crate) fn arrived(&self, items: usize) {
         if items > 0 {
             self.queue().arrived(items);
@@ -242,7 +243,7 @@ impl Shard {
 
 impl Limiter {
     /// Counts this many entries as listed. The caller has put these entries on the list, and they have no tickets.
-    /// Calls `start` with each entry that is to be started. Returns how many of these entries a flush had found on
+    /// Calls `start` with each entry that is to be started. Returns how many of the listed entries a flush had found on
     /// their way to the list. The caller holds a handle to the queue.
     pub(crate) fn list_many(&self, entries: usize, mut start: impl FnMut(Entry)) -> usize {
         let mut coming = entries;
@@ -256,8 +257,8 @@ impl Limiter {
         counted
     }
 
-    /// Takes the first entry, which has been given a slot, off the list, and traces its activation. The caller starts
-    /// the entry.
+    /// Takes the first entry off the list, and traces its activation. The entry has been given a slot, and the caller
+    /// starts it.
     pub(crate) fn next_active(&self) -> Entry {
         let next = self.first_waiting();
         trace::activate_work(&next);
@@ -319,7 +320,7 @@ pub(crate) unsafe fn leave_limiter(
             }
             left.slot
         }
-        // SAFETY: the caller promises the same conditions.
+        // SAFETY: the caller promises the conditions of `leave_limiter`, which are also those of this call.
         Some(ticket) => unsafe { leave_with_ticket(queue, limiter, ticket, leave) },
     }
 }

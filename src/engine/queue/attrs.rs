@@ -37,7 +37,8 @@ impl Queue {
     pub(crate) fn resolve_again(&self) {
         let making = self.making.lock();
         // Before the stage is `Shut`, this thread may make a pool. The thread that shuts the executor down takes this
-        // lock once more after it sets that stage, and then closes all pools.
+        // lock once more after it sets that stage, and then closes all pools. So it also closes a pool that is made
+        // here.
         if self.executor.queues.condition().1 != Stage::Shut {
             self.turn_routes(making);
         }
@@ -65,7 +66,7 @@ impl Queue {
     /// process.
     pub(crate) fn pool_attrs(&self) -> Option<PoolAttrs> {
         if self.executor.origin.is_forked() {
-            // At the fork, a thread of the parent may have held the lock.
+            // A forked process does not take the lock, because a thread of the parent may have held it at the fork.
             return None;
         }
         match &self.making.lock().kind {
@@ -74,8 +75,8 @@ impl Queue {
         }
     }
 
-    /// Returns whether the queue's scope follows the executor's default. This function must not be called in a forked
-    /// process.
+    /// Returns whether the queue's affinity scope follows the executor's default. This function must not be called in a
+    /// forked process.
     #[cfg_attr(
         not(all(unix, feature = "control")),
         allow(dead_code, reason = "asked for over the control socket")
@@ -98,13 +99,13 @@ impl ExecutorInner {
         self.change_defaults(|defaults| defaults.cpus = cpus)
     }
 
-    /// Sets the scope for queues that do not specify one. `scope` is not [`AffinityScope::Default`].
+    /// Sets the affinity scope for queues that do not specify one. `scope` is not [`AffinityScope::Default`].
     pub(crate) fn set_default_scope(&self, scope: AffinityScope) -> Result<(), QueueError> {
         self.change_defaults(|defaults| defaults.scope = scope)
     }
 
-    /// Changes the defaults, and resolves the attributes of all queues again. No queue misses the change, because the
-    /// maker of a new queue resolves the queue's attributes again after the queue has entered the register.
+    /// Changes the defaults, and resolves the attributes of all queues again. No queue misses the change, because a
+    /// thread that makes a queue resolves the queue's attributes again after the queue has entered the register.
     fn change_defaults(&self, change: impl FnOnce(&mut AttrDefaults)) -> Result<(), QueueError> {
         if self.origin.is_forked() {
             return Err(QueueError::Forked);

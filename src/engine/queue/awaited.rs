@@ -1,5 +1,6 @@
-//! The waits of tasks for a queue. Each function here does for a task what the function of the same name does for a
-//! thread. Its future keeps a handle of the queue. Dropping the future ends only the wait.
+//! The waits of tasks for a queue. Each function in this module serves tasks in the same way as the function of the
+//! same name serves threads. It returns a future, which keeps a handle of the queue. Dropping the future ends only the
+//! wait.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -30,7 +31,7 @@ pub(crate) fn flush(
     async { begun?.await }
 }
 
-/// Waits for a moment at which the queue is empty. Meanwhile the queue admits items from all issuers.
+/// Waits for a moment at which the queue is empty. During the wait, the queue admits items from all issuers.
 pub(crate) async fn idle(queue: Arc<QueueHandle>) -> Result<(), WaitError> {
     waits::check_origin(queue.queue().executor.origin)?;
     while !queue.queue().was_idle() {
@@ -39,8 +40,8 @@ pub(crate) async fn idle(queue: Arc<QueueHandle>) -> Result<(), WaitError> {
     Ok(())
 }
 
-/// Shuts the queue to outsiders. The returned future is ready when the queue is empty. The queue opens again when the
-/// future has returned or is dropped.
+/// Shuts the queue to outsiders, which are all issuers except the queue's own items. The returned future is ready when
+/// the queue is empty. The queue opens again when the future has returned or is dropped.
 pub(crate) fn drain(
     queue: Arc<QueueHandle>,
 ) -> impl Future<Output = Result<(), WaitError>> + Send + Sync + 'static + use<> {
@@ -118,8 +119,8 @@ impl Drop for Flushing {
     fn drop(&mut self) {
         let queue = self.queue.queue();
         if let Some((wait, flush)) = self.flush.take().filter(|_| !queue.executor.origin.is_forked()) {
-            // The wait shares the flush's signal, so it is dropped first. Otherwise `abandon` would take it for a
-            // thread or another task that waits for the flush.
+            // The wait shares the flush's signal, so it is dropped first. Otherwise `abandon` would conclude that
+            // another thread or task still waits for the flush.
             drop(wait);
             queue.flush.abandon(flush);
         }

@@ -18,8 +18,8 @@ pub(crate) struct Backlog {
     /// The limit on pending items. Each queue may exceed it by one item (see [`backlog`]).
     bound: u64, // I
     cell: CachePadded<BacklogCell>, // A
-    /// The queues whose issuers wait for a place, each with the number of these issuers. Each of these issuers keeps
-    /// its queue in memory.
+    /// The queues whose issuers wait for a place. Each queue is listed with the number of its waiting issuers. Each of
+    /// these issuers keeps its queue in memory.
     waiting: Mutex<Vec<(QueueRef, usize)>>, // K
 }
 
@@ -34,7 +34,8 @@ impl Backlog {
         self.cell.pending() as usize
     }
 
-    /// Returns how many items of a queue may be pending at present. `own` of its items are pending now.
+    /// Returns how many items of a queue may be pending at present. `own` is the number of the queue's items that are
+    /// pending now.
     #[inline]
     pub(super) fn most(&self, own: u64) -> u64 {
         backlog::most(self.bound, self.cell.pending(), own)

@@ -1,12 +1,13 @@
 //! The bytes that pending items keep in memory, if the executor has a bound on them.
 //!
-//! Only submissions that name a number of bytes count. An item keeps its bytes from its submission until it begins. If
-//! it never begins, it keeps them until its closure is dropped, because the closure owns the [`KeptBytes`].
+//! The executor counts the bytes of a submission only if the submission names a number of bytes. An item keeps its
+//! bytes from its submission until it begins. If it never begins, it keeps them until its closure is dropped, because
+//! the closure owns the [`KeptBytes`].
 //!
 //! An issuer takes its place among the pending items first, and its bytes last. So an issuer never waits while it owns
-//! bytes, and each wait for bytes ends when other items begin. In the opposite order, one issuer could wait for the
-//! place that another issuer has reserved, while the other issuer waits for the bytes of the first. The bytes are also
-//! taken after the hooks of the submission have run, because a hook may submit items, too.
+//! bytes, and each wait for bytes ends when other items begin. In the opposite order, two issuers could wait for each
+//! other: one owns bytes and waits for a place, while the other owns this place and waits for these bytes. An issuer
+//! takes its bytes only after the hooks of its submission have run, because a hook may submit items, too.
 //!
 //! An item with a delay keeps its bytes during the delay. So an issuer may have to wait for room until the delay of
 //! another item ends.
@@ -68,7 +69,7 @@ impl Queue {
         Ok(Some(KeptBytes { queue: self.reference(), bytes }))
     }
 
-    /// Takes room for an item. Waits in line until there is some, or until `token` counts as cancelled.
+    /// Takes room for an item. Waits in line until there is room, or until `token` counts as cancelled.
     #[cold]
     fn wait_for_bytes(
         &self,
@@ -134,7 +135,8 @@ impl InLine<'_> {
 
 impl Drop for InLine<'_> {
     fn drop(&mut self) {
-        // A forked process does nothing here. A thread of the parent may have held the lock of the line at the fork.
+        // A forked process does nothing here, because a thread of the parent may have held the lock of the line at the
+        // fork.
         let turn = self.turn.take().filter(|_| !self.queue.executor.origin.is_forked());
         if let Some(turn) = turn.filter(|turn| self.cell.end_turn(turn)) {
             self.cell.give_back(turn.queue(), turn.bytes());
@@ -144,7 +146,8 @@ impl Drop for InLine<'_> {
 
 impl Drop for KeptBytes {
     fn drop(&mut self) {
-        // A forked process gives nothing back, as above.
+        // A forked process gives nothing back, because a thread of the parent may have held the lock of the line at the
+        // fork.
         let cell = self.queue.byte_cell().filter(|_| !self.queue.executor.origin.is_forked());
         if let Some((cell, own)) = cell {
             cell.give_back(own, self.bytes);

@@ -25,8 +25,8 @@ use super::route;
 use super::workqueue::Queue;
 
 /// Returns the token in the cell. If the cell is empty, first makes a token, and then puts it into the cell, unless
-/// another thread was faster. A thread that makes a token may wait for a lock or, on a made-up machine, for its turn.
-/// Other threads do not wait for the cell during that time.
+/// another thread was faster. While a thread makes a token, it may have to wait for a lock or, on a made-up machine,
+/// for its turn to run. Other threads do not wait for the cell during that time.
 fn made_outside(cell: &OnceLock<Token>, make: impl FnOnce() -> Token) -> &Token {
     cell.get().unwrap_or_else(|| {
         let token = make();
@@ -54,8 +54,8 @@ impl Queue {
         own || self.executor.token.get().is_some_and(Token::is_cancelled)
     }
 
-    /// Returns whether the queue gives its items up instead of running them. A worker asks only if the queue is
-    /// unusual.
+    /// Returns whether the queue gives its items up instead of running them. A worker calls this only if the queue's
+    /// flag `is_unusual` is set.
     pub(crate) fn gives_up(&self) -> bool {
         self.gives_up.load(Ordering::Relaxed)
     }
@@ -82,22 +82,23 @@ impl Queue {
             if requested.end == End::Begun {
                 requested.end = End::Now;
             }
-            // The flags are set before the intakes are shut. A shut limiter may give a slot to an item beyond its
-            // limit, and the worker that gets this item must find the flags. So the limiter's word makes the flags
-            // visible to the item's issuer, and the worklist makes them visible to the worker.
+            // The flags are set before the intakes are shut. A limiter that is shut may give slots to more items than
+            // its limit permits. The workers that get these items must find the flags. The order of the writes ensures
+            // this: the limiter's word makes the flags visible to the item's issuer, and the worklist makes them
+            // visible to the worker.
             self.gives_up.store(true, Ordering::Relaxed);
             self.is_unusual.store(true, Ordering::Relaxed);
         });
-        // The owners of the listed items are told first, because the cancel of the token may call a waker, and the
-        // waker's code may wait for one of these items.
+        // The owners of the listed items are told before the token is cancelled, because the cancel may call a waker,
+        // and the waker's code may wait for one of these items.
         self.cancel_listed();
         self.token().cancel();
         true
     }
 
     /// Completes the entries of the waiting lists without a run. An item that reaches a list later gets a slot
-    /// immediately, and goes to a worker. If very many items come, some of them stay on a list. These get the slots of
-    /// items that complete.
+    /// immediately, and goes to a worker. If very many items come, some of them stay on a list. These items get the
+    /// slots of items that complete.
     fn cancel_listed(&self) {
         for limiter in self.limiters() {
             while limiter.cell.recall() {

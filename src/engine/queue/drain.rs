@@ -1,4 +1,5 @@
-//! Draining and destroying a queue. Until the queue is empty, only its own items may submit to it.
+//! Draining and destroying a queue. Until the queue is empty, only its own items may submit to it. All other issuers
+//! are *outsiders*.
 
 use std::sync::Arc;
 
@@ -118,8 +119,8 @@ impl Queue {
         }
     }
 
-    /// Ends one drain. If no other drain goes on, opens the queue to outsiders again, and fires the timers that were
-    /// held.
+    /// Ends one drain. If no other drain is under way, opens the queue to outsiders again, and fires the timers that
+    /// were held.
     fn end_drain(&self) {
         self.change(|requested| requested.drains -= 1);
         let mut making = self.making.lock();
@@ -129,8 +130,8 @@ impl Queue {
     }
 
     /// Ends the queue: refuses items from outsiders, and waits until all accepted items are done. Returns the number of
-    /// armed timers that were given up. If the time runs out, the queue goes on refusing outsiders, and the caller may
-    /// try again. The caller holds a handle to the queue.
+    /// armed timers that were given up. If the time runs out, the queue still refuses outsiders, and the caller may try
+    /// again. The caller holds a handle to the queue.
     pub(crate) fn destroy(&self, until: Until) -> Result<usize, WaitError> {
         self.check_wait()?;
         if !self.begin_destroy() {
@@ -159,13 +160,14 @@ impl Queue {
     pub(super) fn finish_destroy(&self) -> usize {
         self.change(|requested| requested.end = End::Done);
         self.stop_rescuer();
-        // An item of the queue may have armed a timer meanwhile.
+        // An item of the queue may have armed a timer since `begin_destroy` gave up the timers.
         self.cancel_timers();
         let mut making = self.making.lock();
         std::mem::take(&mut making.cancelled_timers)
     }
 
-    /// Gives up and counts the timers of this queue, both the armed timers and the held timers that have fired.
+    /// Gives up and counts the timers of this queue. These are the armed timers, and the timers that fired during a
+    /// drain and are held.
     pub(super) fn cancel_timers(&self) {
         for (name, timer) in self.executor.upkeep.timers.take_of(self) {
             self.cancel_timer(&name, timer);
@@ -184,14 +186,14 @@ impl Queue {
         debug_assert!(std::ptr::eq(timer.queue.queue(), self));
         // The timer may hold the last handle to the queue.
         let handle = Arc::clone(&timer.queue);
-        // The timer is counted before this returns, so that a report of the queue's end includes it.
+        // The timer is counted before this function returns, so that a report of the queue's end includes it.
         if timer.give_up(name) {
             self.making.lock().cancelled_timers += 1;
         }
         destroy(move || drop(handle));
     }
 
-    /// Makes the queue's rescuer end after its current item. No further item arrives.
+    /// Makes the queue's rescuer end after its current item. The queue gets no further items.
     pub(crate) fn stop_rescuer(&self) {
         self.spec.rescuer.iter().for_each(OwnedRescuer::stop);
     }
@@ -201,11 +203,11 @@ impl Queue {
         waits::check_queue(self)
     }
 
-    /// Waits for a moment at which no item of the queue is in flight. Meanwhile the queue admits items from all
+    /// Waits for a moment at which no item of the queue is in flight. During the wait, the queue admits items from all
     /// issuers.
     pub(crate) fn wait_idle(&self, until: Until) -> Result<(), WaitError> {
         self.check_wait()?;
-        // As in `wait_until_empty`, the flush waits while an item is in flight.
+        // While an item is in flight, the flush waits for that item. So this loop does not spin.
         while !self.was_idle() {
             match self.flush_until(until) {
                 Err(WaitError::TimedOut) if self.was_idle() => return Ok(()),
@@ -215,8 +217,8 @@ impl Queue {
         Ok(())
     }
 
-    /// Returns true only if at some moment no item of the queue was in flight. Meanwhile the queue admits items from
-    /// all issuers.
+    /// Returns true only if at some moment no item of the queue was in flight. During the call, the queue admits items
+    /// from all issuers.
     pub(super) fn was_idle(&self) -> bool {
         if self.shared_limiter().is_some() {
             return self.was_empty();
@@ -246,7 +248,7 @@ impl Queue {
 }
 
 impl QueueHandle {
-    /// Waits until the queue is empty. Meanwhile only the queue's own items may submit to it.
+    /// Waits until the queue is empty. During the wait, only the queue's own items may submit to it.
     pub(crate) fn drain(self: &Arc<Self>, until: Until) -> Result<(), WaitError> {
         self.queue().check_wait()?;
         let draining = Draining::begin(Arc::clone(self));
@@ -270,7 +272,7 @@ impl Draining {
 
 impl Drop for Draining {
     fn drop(&mut self) {
-        // A forked process does not open the queue. A thread of the parent may have held the locks at the fork.
+        // A forked process does not open the queue, because a thread of the parent may have held the locks at the fork.
         if !self.0.queue().executor.origin.is_forked() {
             self.0.queue().end_drain();
         }

@@ -3,26 +3,27 @@
 //!
 //! [`policy::flush`](crate::policy::flush) decides which items a flush waits for, and
 //! [`protocol::flush`](crate::protocol::flush) counts them. While no flush counts items, an item pays nothing for this.
-//! While a flush counts items, each new entry gets a ticket. The lock of the flushes is taken when such an entry
-//! arrives, and again when it leaves. The count goes on until the counted items are done, even if the flushing thread
-//! no longer waits.
+//! While a flush counts items, each new entry gets a ticket. The lock of the flushes is taken when an entry with a
+//! ticket arrives, and again when it leaves. The count lasts until the counted items are done, even if the flushing
+//! thread no longer waits.
 //!
 //! An item that was admitted without a slot reaches the waiting list a little later, because its issuer may be
-//! preempted or may run a subscriber first. If a flush begins in between, the cell of the flushes holds later entries
-//! back until that item is on the list. So no later entry takes the slot that the item needs.
+//! preempted or may run a subscriber first. If a flush begins before the item is on the list, the cell of the flushes
+//! holds later entries back until the item is on the list. So no later entry takes the slot that the item needs.
 //!
-//! While a flush waits, a cancelled item does not use its old entry again, because the flush waits for that entry. One
-//! deadlock remains possible:
+//! While a flush waits for the old entry of a cancelled item, a new submission of this item gets an entry of its own,
+//! unless the flush would wait for that entry, too. One deadlock remains possible:
 //!
 //! * First thread: queues an item. The thread has an admission, which the flush counts, but has not changed the item's
 //!   state yet.
 //! * Second thread: queues the same item, after the flush has begun. The item begins to run.
-//! * First thread: changes the item's state to pending, and pushes the entry with the admission. A worker pops the
-//!   entry, and leaves the entry with the item for the next run. If the present run waits for the flush, the run and
-//!   the flush wait for each other for ever.
+//! * First thread: changes the item's state to pending, and pushes the entry that has this admission. A worker pops the
+//!   entry, and leaves it with the item for the next run. If the present run waits for the flush, the run and the flush
+//!   wait for each other for ever.
 //!
-//! This cannot be avoided. The item's state decides which submission comes first, but it does not show the admission.
-//! Nor can the run wait for the first thread, because that thread may never continue.
+//! This deadlock cannot be avoided. The item's state decides which submission comes first, but it does not show the
+//! admission of the first thread. The run cannot wait for the first thread either, because that thread may never
+//! continue.
 #![allow(unsafe_code, reason = "an item that leaves its limiter may be the last user of its queue")]
 
 use crate::protocol::flush::Flush;

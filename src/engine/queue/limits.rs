@@ -21,19 +21,19 @@ impl Queue {
     /// Returns the requested limit, even while the queue is frozen.
     pub(crate) fn max_active(&self) -> usize {
         if self.executor.origin.is_forked() {
-            // At the fork, a thread of the parent may have held the lock.
+            // A forked process does not take the lock, because a thread of the parent may have held it at the fork.
             let (Limit::PerCpu(built_with) | Limit::Total(built_with)) = self.spec.limit;
             return built_with;
         }
         self.making.lock().requested.max_active
     }
 
-    /// Returns whether this limiter of the queue has one active item, and has a single slot while the queue is not
-    /// frozen. If so, a calling item that has a slot holds the only slot. Such an item sees the effects of all items
+    /// Returns whether this limiter of the queue has one active item and a single slot. While the queue is frozen, the
+    /// answer refers to the slots that the limiter has when the queue is not frozen. If the answer is true and the
+    /// calling item has a slot, that slot is the only one. In this case, the calling item sees the effects of all items
     /// that are done.
     pub(crate) fn has_one_item_in_its_one_slot(&self, limiter: &Limiter) -> bool {
-        // Some items have left the limiter before the first read. `in_flight` acquires everything that they have
-        // released.
+        // `in_flight` acquires the writes of the items that left the limiter before `active` was read.
         let is_alone = || limiter.cell.load().active() == 1 && limiter.cell.in_flight() > 0;
         match limiter.cell.load().max() {
             0 => self.max_active() == 1 && is_alone(),
@@ -45,21 +45,23 @@ impl Queue {
     /// Sets the maximum number of active items for each limiter.
     pub(crate) fn set_max_active(&self, items: usize) {
         if self.executor.origin.is_forked() {
-            // No item starts in this process, and a thread of the parent may have held the lock.
+            // A forked process starts no item, so it needs no limit. It does not take the lock, because a thread of the
+            // parent may have held it at the fork.
             return;
         }
         self.change(|requested| requested.max_active = items);
     }
 
-    /// Changes the queue's requested settings, or adopts a change of the executor's settings. Tells the limiters, and
-    /// starts the items that may start now. The caller keeps the queue alive with a handle or a reference.
+    /// Changes the queue's requested settings, or adopts a change of the executor's settings. Sets the limits and
+    /// intakes of the limiters accordingly, and starts the items that may start now. The caller keeps the queue alive
+    /// with a handle or a reference.
     pub(crate) fn change<R>(&self, change: impl FnOnce(&mut RequestedSettings) -> R) -> R {
         let mut making = self.making.lock();
         let result = change(&mut making.requested);
         let effective_state = self.effective_state(making.requested);
-        // This thread still holds the lock, so that all limiters agree with the requested settings, including limiters
-        // that are made meanwhile. A thread that changes the executor's settings calls this function afterwards, so the
-        // last call tells the limiters the latest state.
+        // This thread still holds the lock here. So all limiters agree with the requested settings, even a limiter that
+        // another thread makes at the same time. A thread that changes the executor's settings calls this function
+        // after the change, so the last call gives the limiters the latest state.
         self.limiters().for_each(|limiter| limiter.cell.set(effective_state.max(), effective_state.intake()));
         drop(making);
         if effective_state.intake() == Intake::Shut {
@@ -71,7 +73,7 @@ impl Queue {
     }
 
     /// Returns the number of items that were accepted and are not done. The number is only a hint, because items come
-    /// and go meanwhile.
+    /// and go while the limiters are read.
     pub(crate) fn len(&self) -> usize {
         self.limiters().map(|limiter| limiter.cell.len() as usize).sum()
     }
@@ -80,7 +82,8 @@ impl Queue {
     /// alive.
     pub(crate) fn running(&self) -> usize {
         if self.executor.origin.is_forked() {
-            // No item runs in a forked process. A thread of the parent may have held a counter's lock at the fork.
+            // A forked process runs no item. It does not take the lock of an account, because a thread of the parent
+            // may have held it at the fork.
             return 0;
         }
         let running = |shard: &Shard| {
@@ -93,7 +96,8 @@ impl Queue {
     /// Returns the counters of the queue's items. The caller keeps the queue alive.
     pub(crate) fn counters(&self) -> Counters {
         if self.executor.origin.is_forked() {
-            // This process counts no items, and threads of the parent may have held the locks at the fork.
+            // A forked process counts no items. It does not take the locks of the accounts, because threads of the
+            // parent may have held them at the fork.
             return Counters::default();
         }
         self.shards_by_slot().map(|(_, shard)| shard.counters()).sum()
@@ -102,7 +106,7 @@ impl Queue {
     /// Begins or ends the timing of items. The caller keeps the queue alive.
     pub(crate) fn time_items(&self, on: bool) {
         if self.executor.origin.is_forked() {
-            // At the fork, a thread of the parent may have held the lock.
+            // A forked process does not take the lock, because a thread of the parent may have held it at the fork.
             return;
         }
         let making = self.making.lock();
@@ -167,8 +171,8 @@ impl Shard {
         let events = &self.events;
         let mut at_it = Vec::new();
         let counts = self.account.total(|worker| at_it.push(Arc::clone(worker)));
-        // The CPU time that the current items have used so far. No cell contains this time yet. The account's lock is
-        // not held here, because each reading is a system call.
+        // The CPU time that the current items have used so far. No counter contains this time yet. The account's lock
+        // is not held here, because each reading is a system call.
         let in_flight = at_it.iter().filter_map(|worker| worker.cpu_time_for(self.id()));
         let cpu_time = counts.cpu_time + in_flight.map(as_nanos).sum::<u64>();
         // The reported time never decreases, although the time of a current item may be charged to another shard in the

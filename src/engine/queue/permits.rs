@@ -1,8 +1,8 @@
 //! Places among a queue's pending items that are reserved before their items exist.
 //!
-//! A reserved place counts like a pending item. So if a queue has as many pending items and reserved places together
-//! as `max_pending`, it has no room for another item or place. Forks and the items of fired timers need no room. If
-//! neither the queue nor its executor has a `max_pending`, there is always room.
+//! A reserved place counts like a pending item. When the pending items and the reserved places of a queue together
+//! reach `max_pending`, the queue has no room for another item or place. Forks and the items of fired timers need no
+//! room. If neither the queue nor its executor has a `max_pending`, there is always room.
 
 use std::sync::Arc;
 
@@ -36,7 +36,7 @@ struct InLine<Q: AsRef<Queue>> {
     turn: Option<Arc<Turn>>,
 }
 
-/// Reserves a place now, or not at all.
+/// Reserves a place if one is free now. Does not wait.
 pub(crate) fn try_reserve(queue: &Arc<QueueHandle>) -> Result<ReservedPlace, QueueError> {
     queue.queue().check_reserve()?;
     queue.queue().take_place()?.leave();
@@ -68,9 +68,15 @@ pub(crate) fn reserve_async(
     queue: &Arc<QueueHandle>,
 ) -> impl Future<Output = Result<ReservedPlace, QueueError>> + Send + Sync + 'static + use<> {
     let handle = Arc::clone(queue);
-    let joined = InLine::join(Owned(Arc::clone(queue)));
+    // A place that is free already belongs to the future from now on, so the future gives it back if it is dropped
+    // before the first poll.
+    let place_or_line = InLine::join(Owned(Arc::clone(queue)))
+        .map(|in_line| in_line.ok_or_else(|| ReservedPlace::new(Arc::clone(queue))));
     async {
-        let Some(in_line) = joined? else { return Ok(ReservedPlace::new(handle)) };
+        let in_line = match place_or_line? {
+            Ok(in_line) => in_line,
+            Err(place) => return Ok(place),
+        };
         let wait = SignalWait::new(Arc::clone(in_line.turn().signal()), handle.queue().executor.origin);
         let check = || in_line.check().map_err(|_| WaitError::WouldDeadlock);
         wait.wait(check).await.map_err(|error| match error {
@@ -98,8 +104,8 @@ impl Queue {
         self.take_place().or_else(|full| self.when_full(full, None))
     }
 
-    /// Takes a place for a submission that found the queue full. Waits or fails, as the queue's `when_full` says. The
-    /// wait ends, and the submission is refused, if `token`, the submission's own token, counts as cancelled.
+    /// Takes a place for a submission that found the queue full. Waits or fails, as the queue's `when_full` says.
+    /// `token` is the submission's own token. If it counts as cancelled, the wait ends, and the submission is refused.
     #[cold]
     pub(crate) fn when_full(&self, full: QueueError, token: Option<&Token>) -> Result<Kept<'_>, QueueError> {
         if self.may_wait_for_room() { self.wait_for_place(Until::FOREVER, token) } else { Err(full) }
@@ -107,14 +113,15 @@ impl Queue {
 
     /// Returns whether a submission that found the queue full waits.
     pub(super) fn may_wait_for_room(&self) -> bool {
-        // An item of the queue itself does not wait. It may hold a slot that the pending items need before they make
-        // room. A hook on the manager's thread does not wait either, because workers and timers need the manager.
+        // An item of the queue itself does not wait, because it may hold a slot that the pending items need before they
+        // can begin and make room. A hook on the manager's thread does not wait either, because workers and timers need
+        // the manager.
         self.spec.when_full != WhenFull::Refuse
             && !self.executor.core.manager.is_current_thread()
             && waits::check_queue(self).is_ok()
     }
 
-    /// Refuses a wait of an item that holds the only slot in which the pending items can run.
+    /// Refuses the wait of an item that holds the only slot in which the pending items can run.
     pub(super) fn check_wait_in_line(&self) -> Result<(), QueueError> {
         waits::check_lane(self.shard_here().lane()).map_err(|_| QueueError::WouldDeadlock)
     }
@@ -145,7 +152,8 @@ impl Queue {
     }
 }
 
-/// Waits under a blocking guard until the issuer's turn is over, the time runs out, or `token` counts as cancelled.
+/// Waits under a blocking guard until the issuer's turn in line is over, the time runs out, or `token` counts as
+/// cancelled.
 pub(super) fn wait_for_turn(over: &Signal, until: Until, token: Option<&Token>) {
     let _watch = token.map(|token| token.nudge_on_cancel(over.key()));
     let until = token.map_or(until, |token| until.or_at(token.deadline()));
@@ -171,7 +179,8 @@ impl ReservedPlace {
 
 impl Drop for ReservedPlace {
     fn drop(&mut self) {
-        // A forked process keeps the place. A thread of the parent may have held the lock of the line at the fork.
+        // A forked process does not give the place back, because a thread of the parent may have held the lock of the
+        // line at the fork.
         if !self.is_handed_over && !self.queue.queue().executor.origin.is_forked() {
             self.queue.queue().left_pending();
         }
@@ -220,7 +229,8 @@ impl<Q: AsRef<Queue>> InLine<Q> {
 
 impl<Q: AsRef<Queue>> Drop for InLine<Q> {
     fn drop(&mut self) {
-        // A forked process does nothing here, as in the destructor of `ReservedPlace`.
+        // A forked process does nothing here, because a thread of the parent may have held the lock of the line at the
+        // fork.
         if !self.queue.as_ref().executor.origin.is_forked() && self.end_turn() {
             self.queue.as_ref().left_pending();
         }

@@ -24,7 +24,7 @@ impl<'queue> Kept<'queue> {
         Self(queue)
     }
 
-    /// Leaves the place to an item. The item gives the place back when it begins.
+    /// Passes the place on to an item. The item gives the place back when it begins.
     #[inline]
     pub(crate) fn leave(self) {
         std::mem::forget(self);
@@ -53,7 +53,7 @@ impl Queue {
         Ok(Kept::take_over(self))
     }
 
-    /// Takes places for `items` items, or for as many of them as there is room for. Returns the number of places.
+    /// Takes places for `items` items, or for fewer if there is not enough room. Returns the number of places.
     pub(crate) fn take_places(&self, items: usize) -> usize {
         // A made-up machine may refuse a submission. The queue then counts as full for these items. An issuer that
         // waits for room gets a place for one of them.
@@ -117,9 +117,10 @@ impl Queue {
         }
     }
 
-    /// Ends the line if it has become empty, so that the line does not keep free places from other issuers. Without a
-    /// bound, no call is needed: all places are taken, and the thread that gives the next place back ends the line.
-    /// With a bound, items of other queues may make room, but they hand this room only to listed queues.
+    /// Ends the line if it has become empty. An empty line that has not ended would withhold free places from other
+    /// issuers. If the executor has no bound, this function has nothing to do: all places are taken, and the thread
+    /// that gives the next place back ends the line. If the executor has a bound, items of other queues may make room,
+    /// but they hand this room only to listed queues.
     #[cold]
     fn line_may_be_empty(&self) {
         if self.executor.backlog.is_some() {
@@ -159,8 +160,8 @@ impl Queue {
     }
 
     fn left_backlog(&self, backlog: &Backlog, items: u64) {
-        // The answer is not needed. Each issuer in line either has listed the queue already, or will list it and then
-        // look for room once more. The last issuer to leave the line clears the mark of the line.
+        // The answer of `leave` is not needed. Each issuer in line either has listed the queue already, or will list it
+        // and then look for room once more. The last issuer that leaves the line clears the mark of the line.
         _ = self.places.leave(items);
         backlog.left(items);
     }

@@ -109,7 +109,7 @@ impl Register {
     pub(crate) fn refs_after(&self, number: u64) -> (Vec<QueueRef>, u64) {
         let state = self.0.lock();
         let later = state.queues.range(number + 1..).map(|(_, known)| known.0);
-        // SAFETY: before a queue is freed, it leaves the register, which takes this lock.
+        // SAFETY: before a queue is freed, it leaves the register, and for this it needs the lock that is held here.
         let refs = later.filter_map(|queue| unsafe { QueueRef::new(queue) }).collect();
         (refs, state.entered)
     }
@@ -122,16 +122,16 @@ impl Register {
     )]
     pub(crate) fn find(&self, mut look: impl FnMut(u64, &Queue) -> bool) -> Vec<(u64, QueueRef)> {
         let state = self.0.lock();
-        // SAFETY: before a queue is freed, it leaves the register, which takes this lock.
+        // SAFETY: before a queue is freed, it leaves the register, and for this it needs the lock that is held here.
         let found = state.queues.iter().filter(|(number, known)| look(**number, unsafe { known.0.as_ref() }));
-        // SAFETY: as for `found`.
+        // SAFETY: before a queue is freed, it leaves the register, and for this it needs the lock that is held here.
         found.filter_map(|(number, known)| Some((*number, unsafe { QueueRef::new(known.0) }?))).collect()
     }
 
     /// Returns whether `look` returns true for at least one queue. `look` runs under the lock, and changes nothing.
     pub(crate) fn any(&self, mut look: impl FnMut(&Queue) -> bool) -> bool {
         let state = self.0.lock();
-        // SAFETY: as in `find`.
+        // SAFETY: before a queue is freed, it leaves the register, and for this it needs the lock that is held here.
         state.queues.values().any(|known| look(unsafe { known.0.as_ref() }))
     }
 }

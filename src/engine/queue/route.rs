@@ -5,9 +5,10 @@
 //! waits of flushes and drains. An item that waits for a slot during the change goes to the new pool when it gets a
 //! slot.
 //!
-//! **Markers** are entries of one static item. The static item has no state of its own, because the route keeps the
-//! state. No limiter counts a marker, and each marker has a reference to its queue. When a thread pops a marker or
-//! gives it up, the thread notifies the route.
+//! **Markers** lie in a pool behind the entries that a route has led there before it was turned. They are entries of
+//! one static item. The static item has no state of its own, because the route keeps the state. No limiter counts a
+//! marker, and each marker has a reference to its queue. When a thread pops a marker or gives it up, the thread
+//! notifies the route.
 //!
 //! **Pools stay in memory as long as the queues that used them.** An issuer first pushes its entry, and then wakes a
 //! worker of the pool. By then the entry may be completed. The issuer's handle keeps the queue in memory, and so the
@@ -64,15 +65,15 @@ impl Shard {
     /// back, and always if the queue has a weight.
     #[inline]
     pub(crate) fn open_pool(&self) -> Option<&Pool> {
-        // SAFETY: as in `pool`.
+        // SAFETY: the queue of this shard keeps in memory all pools to which its routes have led.
         self.route.open().map(|pool| unsafe { &*pool })
     }
 
-    /// Returns the pool in which the entries of this weighted queue take turns, with the queue's flow and share.
-    /// Returns `None` while the route is plugged, and always if the queue has no weight.
+    /// Returns the pool in which the entries of this weighted queue take turns with those of other queues. Also returns
+    /// the queue's flow and share. Returns `None` while the route is plugged, and always if the queue has no weight.
     fn open_line(&self) -> Option<(&Pool, (FlowId, &Arc<FairShare>))> {
         let pool = self.route.open_for_turns()?;
-        // SAFETY: as in `pool`.
+        // SAFETY: the queue of this shard keeps in memory all pools to which its routes have led.
         Some((unsafe { &*pool }, self.queue().flow()?))
     }
 
@@ -125,15 +126,17 @@ impl Shard {
         }
     }
 
-    /// Does the same as [`submitted`](Self::submitted), also if the entries take turns.
+    /// Does the same as [`submitted`](Self::submitted), but also serves a route whose entries take turns in the queue's
+    /// line.
     fn submitted_or_lined_up(&self, pool: &Pool) {
         if self.route.has_left(pool) {
             self.came_late(pool);
         }
     }
 
-    /// Starts an entry that does not go to an open worklist. An entry of a weighted queue goes into the queue's line.
-    /// A plugged route holds the entry back. If the route was opened meanwhile, the entry goes to the worklist.
+    /// Starts an entry that does not go to an open worklist. An entry of a weighted queue goes into the queue's line. A
+    /// plugged route holds the entry back. If another thread opens the route before that, the entry goes to the
+    /// worklist.
     #[cold]
     fn submit_otherwise(&self, entry: Entry) {
         let mut entry = entry;
@@ -207,13 +210,13 @@ impl Shard {
         let new = choice.class();
         let pool = Arc::as_ptr(&choice.pool);
         let has_backlog = || {
-            // If nothing is in flight, no marker is pushed. So no worker would be woken for the local entries of other
-            // queues, and these entries stay where they are.
+            // If nothing is in flight, no marker is pushed, and so no worker is woken. Therefore the *local* entries of
+            // other queues, which lie on lists of single workers, stay where they are.
             if self.limiter().cell.load().in_flight() == 0 {
                 return false;
             }
-            // The marker must lie behind the local entries, too. An issuer that keeps a local entry after this sees
-            // the turn, and calls `came_late`.
+            // The marker must lie behind the local entries, too, so these are moved to the worklist first. If an issuer
+            // makes another local entry later, it sees the turn, and calls `came_late`.
             former.take_all_local();
             former.has_entries()
         };
@@ -235,7 +238,7 @@ impl Shard {
     fn marker_popped(&self) {
         let mut released = None;
         let left = self.route.marker_popped(|pool, entry| {
-            // SAFETY: as in `Shard::pool`.
+            // SAFETY: the queue of this shard keeps in memory all pools to which its routes have led.
             let pool = unsafe { &*pool };
             self.push_to(pool, entry);
             let (_, entries) = released.get_or_insert((pool, 0));

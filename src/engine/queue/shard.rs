@@ -1,4 +1,4 @@
-//! A queue's part on one CPU (the kernel's pool_workqueue): the limiter through which the items pass, and the route to
+//! A queue's part for one CPU (the kernel's pool_workqueue): the limiter through which the items pass, and the route to
 //! their pool.
 #![allow(unsafe_code, reason = "a shard points at its queue, which owns it")]
 
@@ -42,13 +42,14 @@ pub(crate) struct Limiter {
 #[derive(Debug)]
 pub(crate) struct Shard {
     id: OwnedId, // I
-    /// The number of the CPU for which the shard was made, as the operating system counts. The shard's entries go to
-    /// the part of a pool's worklist that belongs to this CPU.
+    /// The operating system's number of the CPU for which the shard was made. The shard's entries go to the part of a
+    /// pool's worklist that belongs to this CPU.
     pub(crate) cpu: usize, // I
     /// The route of the shard's items to a pool. The pools to which the route has led stay in memory as long as the
     /// queue.
     pub(crate) route: RouteCell<Pool, Entry, PoolChoice>, // A, R
-    /// The lane of all shards of the pool, if the pool is a bh context. Null otherwise.
+    /// If the pool is a *bh context*, which runs one item at a time, the lane of all its shards (see `lane`). Null
+    /// otherwise.
     context: *const Limiter, // I
     /// The shard's own limiter. `None` if the queue is limited as a whole and has one limiter for all of its shards.
     own_limiter: Option<Limiter>, // I
@@ -64,7 +65,7 @@ pub(crate) struct Shard {
 
 // SAFETY: the queue, which threads share, outlives its shards. The context is an address that is only compared.
 unsafe impl Send for Shard {}
-// SAFETY: as for `Send`. All other fields are `Sync`.
+// SAFETY: the queue, which threads share, outlives its shards. All other fields are `Sync`.
 unsafe impl Sync for Shard {}
 
 impl Limiter {
@@ -74,8 +75,8 @@ impl Limiter {
         Self { cell: CachePadded::new(LimiterCell::new(word)), waiting: OnceLock::new() }
     }
 
-    /// Puts an entry that was admitted without a slot on the waiting list. Afterwards the caller counts the entry as
-    /// listed, with [`LimiterCell::list`], [`LimiterCell::list_held`] or [`list_many`](Self::list_many).
+    /// Puts an entry on the waiting list. The entry was admitted without a slot. Afterwards the caller counts the entry
+    /// as listed, with [`LimiterCell::list`], [`LimiterCell::list_held`] or [`list_many`](Self::list_many).
     pub(crate) fn push_waiting(&self, entry: Entry) {
         self.waiting.get_or_init(EntryList::new).push(entry);
     }
@@ -138,7 +139,7 @@ impl Shard {
         self.id.0
     }
 
-    /// Finds the target for a submission of an item that is in this state. Calls `queue` with the target, and returns
+    /// Finds the target for the submission of an item that is in this state. Calls `queue` with the target, and returns
     /// the result.
     pub(crate) fn with_target<R>(&self, item: ItemState, queue: impl FnOnce(Target) -> R) -> R {
         if item.has_entry() { self.with_former_place(queue) } else { queue(self.new_place()) }
@@ -237,7 +238,7 @@ pub(crate) fn is_in_context(home: impl FnOnce() -> Option<ShardId>, context: *co
 }
 
 /// A shard's number, which becomes free when the shard is freed. At that time nothing is in flight in the shard, so no
-/// item has an entry there.
+/// item has an entry of this shard.
 #[derive(Debug)]
 struct OwnedId(ShardId);
 

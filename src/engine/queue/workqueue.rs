@@ -3,8 +3,8 @@
 //! A queue lives as long as it has a handle, an item in flight or a [`QueueRef`]. The queue counts *references*. All
 //! handles together have one reference. Each `QueueRef`, each count of a flush, and each limiter that is closed and not
 //! empty has a reference of its own. Dropping the last handle closes every limiter. When the last item leaves a closed
-//! limiter, the limiter's reference is given up. The thread that gives up the last reference frees the queue. So among
-//! items, only an item with a ticket needs a counted reference.
+//! limiter, the limiter's reference is given up. The thread that gives up the last reference frees the queue. So of all
+//! items in flight, only an item with a ticket needs a reference of its own.
 //!
 //! [`QueueRef`]: super::register::QueueRef
 #![allow(unsafe_code, reason = "a queue is owned by its handle first, and then by its last item in flight")]
@@ -57,7 +57,8 @@ pub(crate) struct QueueSpec {
     pub(crate) control: bool,
     /// The queue's own carriers. See [`Queue::carriers`].
     pub(crate) carriers: Vec<Carrier>,
-    /// The share with which the queue's entries take turns. `None` if they go to the worklists.
+    /// The share with which the queue's entries take turns with those of other queues. `None` if its entries go to the
+    /// worklists.
     pub(crate) share: Option<Arc<FairShare>>,
     /// The queue's rescuer, which ends with the queue.
     pub(crate) rescuer: Option<OwnedRescuer>,
@@ -94,8 +95,8 @@ pub(crate) enum Limit {
 pub(crate) struct Queue {
     pub(crate) spec: QueueSpec,              // I
     pub(crate) executor: Arc<ExecutorInner>, // I
-    /// The hooks that capture values for submissions to carry. The executor's hooks come first, and then those of the
-    /// queue. `None` if there are no hooks.
+    /// The hooks that capture the values which submissions carry. The executor's hooks come first, and then those of
+    /// the queue. `None` if there are no hooks.
     pub(crate) carriers: Option<Box<[Carrier]>>, // I
     pub(crate) flush: FlushCell<Entry>,      // F
     pub(crate) counted: CountedItems,        // A
@@ -114,8 +115,8 @@ pub(crate) struct Queue {
     pub(super) counts_pending: Option<u64>, // I
     /// The number of items that were given up because the executor was shut down.
     pub(crate) given_up: GivenUpCount, // A
-    /// Set if workers must do more than run the queue's items: take on the queue's name, give its items up, or tell a
-    /// made-up machine of them. One flag serves all cases, because a worker reads it before each item.
+    /// Set if workers must do more than run the queue's items: take on the queue's name, give its items up, or report
+    /// them to a made-up machine. A worker reads this flag before each item, so one flag serves all cases.
     pub(crate) is_unusual: AtomicBool, // A
     /// Whether workers give the queue's items up instead of running them. A queue that was destroyed after its last
     /// item needs no flag.
@@ -144,7 +145,7 @@ pub(crate) struct Making {
     shards: Vec<NonNull<Shard>>,
     /// The pools to which the queue's items go now.
     pub(crate) kind: QueueKind,
-    /// The division of the CPUs by the queue's attributes. It is computed when it is first needed.
+    /// The division of the CPUs into pods by the queue's attributes. It is computed when it is first needed.
     pub(crate) division: Option<Division>,
     /// The classes of pools to which the queue's routes have led. Each class is listed once.
     pub(crate) used: Vec<KeptClass>,
@@ -193,11 +194,11 @@ pub(crate) struct QueueHandle(NonNull<Queue>);
 
 // SAFETY: a `QueueHandle` points at a `Queue`, which is `Send` and `Sync`.
 unsafe impl Send for QueueHandle {}
-// SAFETY: as for `Send`.
+// SAFETY: a `QueueHandle` points at a `Queue`, which is `Send` and `Sync`.
 unsafe impl Sync for QueueHandle {}
 // SAFETY: a queue's pointers lead to its shards, which are `Send` and `Sync`, and to the queue itself.
 unsafe impl Send for Queue {}
-// SAFETY: as for `Send`.
+// SAFETY: a queue's pointers lead to its shards, which are `Send` and `Sync`, and to the queue itself.
 unsafe impl Sync for Queue {}
 
 impl QueueHandle {
@@ -257,7 +258,7 @@ impl QueueHandle {
         let _set = handle.queue().handle.set(Arc::downgrade(&handle));
         if !handle.queue().executor.origin.is_forked() {
             // The queue adopts the executor's state after it has entered the register. So the queue misses no change,
-            // because any thread that changes the executor after this finds the queue in the register.
+            // because a thread that changes the executor later finds the queue in the register.
             handle.queue().change(|_| ());
             handle.queue().resolve_again();
         }
@@ -299,8 +300,8 @@ impl Queue {
         &self.spec.name
     }
 
-    /// Returns whether the calling thread belongs to a made-up machine. All queues of a machine are unusual, so this
-    /// call costs the other queues only one load.
+    /// Returns whether the calling thread belongs to a made-up machine. `is_unusual` is set for all queues of a
+    /// machine, so this call costs the other queues only one load.
     #[inline]
     pub(crate) fn is_on_machine(&self) -> bool {
         machine::MAY_EXIST && self.is_unusual.load(Ordering::Relaxed) && machine::listens()
@@ -350,7 +351,7 @@ impl Queue {
         let made = NonNull::from(Box::leak(Box::new(shard)));
         making.shards.push(made);
         shard::enters(made, id);
-        // SAFETY: as in `present_shard`.
+        // SAFETY: the shard was just made, and is freed only with the queue.
         let shard = unsafe { made.as_ref() };
         let limiter = shard.own_limiter().map(|limiter| &*limiter.cell);
         self.flush.add_limiter(limiter, || self.table[slot].store(made.as_ptr(), Ordering::Release));

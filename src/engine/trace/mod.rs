@@ -250,7 +250,7 @@ fn end(span: Option<Box<Span>>, entry: &Entry, item_type: &'static ItemType, poo
     });
 }
 
-/// Reports that a pool that can get no worker has called the rescuer of this queue.
+/// Reports that a pool has called the rescuer of this queue, because the pool can get no worker.
 pub(super) fn mayday(workqueue: &str, pool: &Pool) {
     tell!(DEBUG, "mayday", {
         workqueue,
@@ -271,7 +271,7 @@ pub(super) fn rescued(entry: &Entry, pool: &Pool) {
     });
 }
 
-/// Reports a finding of the manager about a worker's item, after the finding was carried out.
+/// Reports a finding of the manager about a worker's item, after the manager has acted on the finding.
 pub(super) fn found(pool: &Pool, worker: &Worker, item_type: &'static str, found: Found) {
     #[cfg(feature = "tracing")]
     match found.finding {

@@ -49,8 +49,8 @@ pub(super) fn is_of_this_thread(span: &Span) -> bool {
     span.with_subscriber(|(_, made)| is_same(made)).unwrap_or(false)
 }
 
-/// Sets aside the parent of the calling thread's run, while the thread runs another item. When the returned value is
-/// dropped, the parent applies again.
+/// Sets aside the parent span of the calling thread's run, while the thread runs another item. When the returned value
+/// is dropped, the parent span applies again.
 pub(crate) fn set_aside() -> impl Sized {
     #[cfg(feature = "tracing")]
     {
@@ -62,7 +62,7 @@ pub(crate) fn set_aside() -> impl Sized {
                 }
             }
         }
-        // If the thread is ending, its variables may be gone.
+        // If the thread is ending, its thread-local variables may be gone.
         Aside(PARENT.try_with(RefCell::take).ok().flatten())
     }
 }

@@ -1,4 +1,4 @@
-//! A worker's current item, and the queue and shard through which the item came.
+//! A worker's current item, and the queue and shard (the queue's part for one CPU) through which the item came.
 #![allow(unsafe_code, reason = "a worker knows its item and shard by their addresses")]
 
 use std::cell::Cell;
@@ -20,8 +20,8 @@ use crate::engine::queue::workqueue::Queue;
 pub(crate) struct Current {
     pub(crate) shard: NonNull<Shard>,
     pub(crate) item: *const Header,
-    /// The item, if it is reusable and its function is running. [`ONE_SHOT`] while the function of a one-shot is
-    /// running. Null otherwise.
+    /// The item, if it is reusable and its function is running. The field is [`ONE_SHOT`] while the function of a
+    /// one-shot is running, and null otherwise.
     pub(crate) work: *const WorkItem,
 }
 
@@ -29,7 +29,8 @@ pub(crate) struct Current {
 pub(crate) const ONE_SHOT: *const WorkItem = std::ptr::without_provenance(1);
 
 impl Current {
-    /// Returns whether the item holds its lane alone: the bh context, or the limiter's only slot.
+    /// Returns whether the item holds its lane alone. The item then holds its bh context, or the only slot of its
+    /// limiter.
     pub(crate) fn holds_only_slot(&self) -> bool {
         self.in_context() || self.queue().has_one_item_in_its_one_slot(self.shard().limiter())
     }
@@ -56,7 +57,7 @@ impl Current {
     }
 
     /// Returns the shard on which the running item is pending once more, for a run after the present one. An item that
-    /// is only armed is pending on no shard.
+    /// waits only for its timer is pending on no shard.
     pub(crate) fn pending_on(&self) -> Option<ShardId> {
         // SAFETY: `call` sets `work` while the item runs, and clears `work` when the function has ended. The run keeps
         // the item alive. While `work` is set, only the item's own function calls this method, on this thread.
@@ -138,8 +139,8 @@ pub(crate) fn executing() -> Executing {
     EXECUTING.get()
 }
 
-/// Keeps the item that the calling worker executes, and makes it the worker's item again when the returned value is
-/// dropped.
+/// Remembers the item that the calling worker executes. When the returned value is dropped, this item is the worker's
+/// item again.
 pub(super) fn set_aside() -> impl Sized {
     struct Aside(Executing);
     impl Drop for Aside {

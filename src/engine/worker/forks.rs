@@ -1,5 +1,5 @@
 //! The worker's side of forks: how its items make forks, take them back, run them, and wait for them. `item::fork` says
-//! what a fork is, and [`levels`](super::levels) has the lists.
+//! what a fork is, and [`levels`](super::levels) has the lists. A *level* is one of the items on the thread's stack.
 #![allow(unsafe_code, reason = "a fork and the item's shard are known by their addresses")]
 
 use std::sync::Arc;
@@ -90,8 +90,8 @@ impl WorkerThread {
     }
 
     /// Finds a thread for a fork. If this thread itself runs a fork, calls a thread that waits for that fork. If there
-    /// is no such thread, finds a worker. If this thread's pool has no free CPU, the pool of the waiting thread may
-    /// have one.
+    /// is no such thread, finds a worker. The waiting thread is called even if this thread's pool has no free CPU,
+    /// because the pool of the waiting thread may have one.
     #[cold]
     fn find_thread(&self, has_free_cpu: bool) {
         // SAFETY: this thread runs the fork.

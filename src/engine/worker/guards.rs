@@ -121,8 +121,8 @@ impl WorkerThread {
     }
 
     /// Calls `act` with the worker of the outer item, if the thread is lent. A guard of the inner item is a guard of
-    /// the outer item, too. This function is not inlined into its callers. Otherwise, the callers would call
-    /// themselves, and could not be inlined.
+    /// the outer item, too. This function is not inlined into its callers. If it were, the callers would call
+    /// themselves directly, and could not be inlined.
     #[cold]
     #[inline(never)]
     fn with_outer(&self, act: impl FnOnce(&Self)) {

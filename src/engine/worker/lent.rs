@@ -1,9 +1,10 @@
 //! A thread that is lent to an item. Either the thread submits this item itself, and runs it because the item's queue
 //! is full. Or the item is a part of a fork for which the thread waits.
 //!
-//! Any thread can be lent, even a worker that executes another item, the *outer* item. While the thread is lent, it has
-//! a second [`WorkerThread`], which no pool counts. So code that asks for the thread's item finds the inner item. When
-//! the inner item is over, the thread has its former state again.
+//! Any thread can be lent, even a worker that executes another item, the *outer* item. The item to which the thread is
+//! lent is the *inner* item. While the thread is lent, it has a second [`WorkerThread`], which no pool counts. So code
+//! that asks for the thread's item finds the inner item. When the inner item is over, the thread has its former state
+//! again.
 //!
 //! * **The count.** The inner item runs on the CPU of the outer item. So the outer item's worker stays in its pool's
 //!   count, and each guard of the inner item is also a guard of that worker.
@@ -98,8 +99,8 @@ impl WorkerThread {
         matches!(self.role, Role::Lent { .. })
     }
 
-    /// Returns the items that cannot end before the present one, beginning with the present one. These are the items
-    /// on the thread's stack, and each item that waits because one of the items on the stack is its fork.
+    /// Returns the items that cannot end before the present one, beginning with the present one. These are the items on
+    /// the thread's stack. If an item on the stack is a fork, the items that wait for this fork are included, too.
     #[inline]
     pub(crate) fn items(&self) -> impl Iterator<Item = Current> {
         let levels = std::iter::successors(Some(self), |worker| worker.outer());

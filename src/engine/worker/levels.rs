@@ -50,7 +50,7 @@ impl Forks {
     }
 
     /// Takes a part of the fork, if there is one. Prefers the oldest part that the fork's thread has made. If that
-    /// thread has no part left, takes a part of a part for which it waits.
+    /// thread has no part left, and waits for one of the parts that it has made, takes a part of that part.
     pub(crate) fn take(&self) -> Option<ForkAddress> {
         self.find(Level::take)
     }

@@ -55,7 +55,8 @@ impl WorkerThread {
                 Rest::Exit => return,
                 Rest::Start(reserved, prepare) => (reserved, prepare),
                 Rest::Park => {
-                    // An item that arrived meanwhile may need another worker, because this worker no longer runs.
+                    // An item may have arrived while this worker still counted as running. The item may need another
+                    // worker now.
                     self.pool.look();
                     // Another pool may need this worker's thread.
                     self.pool.core.threads.cell.rested(|| self.pool.give_up_one_to_another());
@@ -132,8 +133,8 @@ impl WorkerThread {
                 return End::Rests { counted: !self.pool.running.shed() };
             };
             if woken_just_now {
-                // The reservation is used up. So an unmanaged pool wakes its next worker, and the sibling offers more
-                // of its surplus.
+                // The reservation is used up. So an unmanaged pool wakes its next worker. If a sibling's work was the
+                // reason for the wake-up, the sibling now offers more of its surplus.
                 woken_just_now = false;
                 self.pool.end_errand(errand.take());
                 self.pool.look();

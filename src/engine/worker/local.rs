@@ -1,5 +1,8 @@
 //! The worker's side of its local list: which entries the worker keeps there, which entry it takes next, and how it
 //! gives entries up. [`policy::local`](crate::policy::local) has the rules.
+//!
+//! A *row* is a series of local items that the worker runs one after the other. A *stretch* is a series of entries that
+//! the worker takes from one part of the worklist. The *heir* of an item is the entry that gets the item's slot.
 
 use crate::policy::local::{CROWD, Row, keeps};
 use crate::policy::parts::Stretch;
@@ -84,7 +87,7 @@ impl WorkerThread {
         !self.is_row_over() && self.stretch.get().goes_on(self.meter.span(), clock::now)
     }
 
-    /// Returns whether the manager has ended the worker's row since the last call. That ends the stretch, too.
+    /// Returns whether the manager has ended the worker's row since the last call. If so, ends the stretch, too.
     #[inline]
     fn is_row_over(&self) -> bool {
         let is_over = self.shared.is_row_over();
@@ -124,7 +127,7 @@ impl WorkerThread {
         let (row, cpu) = (self.row.get(), heir.shard().cpu);
         let in_row = row.takes_heir(self.meter.span(), self.pool.running.load().is_brisk());
         let comes_first = if in_row {
-            // Here the worker does not look at the part of the heir's CPU for each item. If several workers take
+            // In a row, the worker does not look at the part of the heir's CPU for each item. If several workers take
             // entries from this part, each look moves a cache line.
             self.stretch_goes_on() || self.begins_stretch_with_heir(cpu)
         } else {
@@ -137,8 +140,8 @@ impl WorkerThread {
         !comes_first
     }
 
-    /// Begins a stretch with an heir whose shard is of this CPU, unless entries of another part come before the heir.
-    /// Returns whether the worker has begun the stretch.
+    /// Begins a stretch with an heir, unless entries of another part come before the heir. `cpu` is the CPU of the
+    /// heir's shard. Returns whether the worker has begun the stretch.
     #[inline(never)]
     fn begins_stretch_with_heir(&self, cpu: usize) -> bool {
         let (last, span) = (self.stretch.get(), self.meter.span());
@@ -158,7 +161,8 @@ impl WorkerThread {
     #[cold]
     fn next_aside(&self) -> Option<Entry> {
         if self.pool.takes_turns() {
-            // Local entries would wait until no entry is left on the pool's lists. On the worklist, they take turns.
+            // On the local list, entries would wait until no entry is left on the pool's lists. On the worklist, they
+            // take turns with the entries of weighted queues.
             self.give_up_local();
         }
         let ended = self.turn.take().and_then(|turn| Some((turn, self.meter.ends_turn()?)));
@@ -185,8 +189,8 @@ impl WorkerThread {
         })
     }
 
-    /// Submits an entry that goes to this pool's worklist. `route_epoch` is the pool's route epoch, which the caller
-    /// read before it read the entry's route.
+    /// Submits an entry that goes to this pool's worklist. `route_epoch` is the pool's route epoch (the number of
+    /// routes that were turned away from the pool), which the caller read before it read the entry's route.
     #[inline(always)] // for the same reason as `work_for`
     pub(super) fn submit_next(&self, next: Entry, route_epoch: u64) {
         let (shard, cpu) = (next.shard().id(), next.shard().cpu);
@@ -197,8 +201,8 @@ impl WorkerThread {
         }
     }
 
-    /// Submits an entry that does not go to this pool's worklist. But if the entry goes to the line of its weighted
-    /// queue in this pool, and the pool has no other work, keeps the entry as the worker's next one.
+    /// Submits an entry that does not go to this pool's worklist. There is one exception: if the pool has no other
+    /// work, an entry for the line of its weighted queue in this pool becomes the worker's next entry.
     #[cold]
     pub(super) fn hand_on(&self, next: Entry) {
         if next.shard().leads_to_line(&self.pool) && !self.pool.has_work() && self.local.is_empty() {

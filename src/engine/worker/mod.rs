@@ -15,12 +15,12 @@
 //! | `rescuer` | the thread of a queue that runs the queue's items when no worker can be made |
 //! | `counters` | the counters of queues, and the CPU time of workers |
 //!
-//! The room owns the threads that execute items. A thread's private state is on the thread's own stack, and no other
-//! thread can reach this state (`O`). A worker's word says in which phase the worker is. Other threads touch only this
-//! word and the other cells of [`Worker`](shared::Worker).
+//! This module owns the threads that execute items. A thread's private state is on the thread's own stack, and no other
+//! thread can reach this state (access `O` in the table of [`engine`](super)). A worker's word says in which phase the
+//! worker is. Other threads touch only this word and the other cells of [`Worker`](shared::Worker).
 //!
-//! Workers and rescuers enter the room through their main loops, and issuers whose queue is full enter it to run one
-//! item. The manager, dumps and other issuers use the shared side of a worker.
+//! Workers and rescuers run their main loops in this module. An issuer whose queue is full enters the module to run one
+//! item. The manager, dumps and all other issuers use only the shared side of a worker.
 
 pub(crate) mod counters;
 pub(crate) mod current;

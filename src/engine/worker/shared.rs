@@ -47,8 +47,8 @@ pub(crate) struct Worker {
     pub(crate) forks: Levels, // K
     /// The sequence number of the worker's item at the manager's last check. Only the manager uses this field.
     checked: AtomicU64, // A
-    /// Whether the worker's row is over. If so, the worker takes its next item from the pool's list, even if the
-    /// worker has local entries. The manager sets this hint, and the worker clears it.
+    /// Whether the worker's row (series of local items) is over. If so, the worker takes its next item from the pool's
+    /// list, even if the worker has local entries. The manager sets this hint, and the worker clears it.
     row_is_over: AtomicBool, // A
     /// The sequence number of an item, and the item's description of itself. Both are out of date once the worker has
     /// begun another item. Threads read and write both together under the lock, so there is no race to model.
@@ -186,7 +186,8 @@ impl Worker {
         self.description_of(self.cell.load())
     }
 
-    /// Returns the latest description that the item of the word `seen` has given of itself.
+    /// Returns the latest description that an item has given of itself. The item is the one that the worker had when
+    /// its word was `seen`.
     pub(crate) fn description_of(&self, seen: WorkerState) -> Option<String> {
         let description = self.description.lock();
         let (item, text) = description.as_ref()?;

@@ -1,4 +1,5 @@
-//! How a worker judges whether the items of its pool are short. [`policy::brisk`](crate::policy::brisk) has the rules.
+//! How a worker *takes stock*: after some of its items, it judges whether the items of its pool are short.
+//! [`policy::brisk`](crate::policy::brisk) has the rules.
 
 use std::cell::Cell;
 
@@ -7,13 +8,13 @@ use crate::sys::clock;
 
 use super::worker_thread::WorkerThread;
 
-/// What a worker notes about its last items.
+/// The notes of a worker about its last items.
 pub(super) struct Stocktaking {
     /// The number of items until the worker takes stock.
     countdown: Cell<Countdown>,
     /// Whether the worker was without an item for a while since it last took stock.
     has_rested: Cell<bool>,
-    /// `None` if the pool never becomes brisk.
+    /// The worker's judgement so far, or `None` if the pool never becomes brisk.
     stock: Option<Cell<Stock>>,
 }
 

@@ -56,7 +56,7 @@ thread_local! {
 /// and no other thread has a reference to it. So all fields are `O`.
 pub(crate) struct WorkerThread {
     pub(crate) pool: Arc<Pool>,
-    /// The executor's origin.
+    /// The process of the executor. By this value, the thread notices that it runs in a forked child process.
     origin: Origin,
     pub(super) shared: Arc<Worker>,
     /// The number of blocking guards that the present item has open.
@@ -85,7 +85,7 @@ pub(crate) struct WorkerThread {
     pub(super) stretch: Cell<Stretch>,
     pub(super) meter: Meter,
     pub(super) stocktaking: Stocktaking,
-    /// The turn of the worker's item. The worker reports the item's use when it takes the next turn.
+    /// The turn of the worker's item. The worker reports the item's CPU time when it takes the next turn.
     pub(super) turn: Cell<Option<OwnedTurn>>,
     /// The id of the queue whose name the thread has taken on. 0 if the thread has its own name.
     pub(super) named_after: Cell<u64>,
@@ -97,15 +97,15 @@ pub(crate) struct WorkerThread {
     uncounted: bool,
 }
 
-/// The thread that executes items in a pool.
+/// The kind of a thread that executes items in a pool.
 pub(super) enum Role {
     /// A worker of the pool.
     Own,
     /// A rescuer, which does not belong to the pool's idle set.
     Rescuer(Arc<Rescuer>),
-    /// A thread that is [lent](super::lent) to one item. If another item is being executed on this thread meanwhile,
-    /// `outer` is the worker that executes it. That worker is further up the stack, so it outlives this value.
-    /// `runs_part` says whether the item is a part of a fork for which the outer item waits.
+    /// A thread that is [lent](super::lent) to one item. If the thread was already executing another item, `outer` is
+    /// the worker of that item. This worker is further up the stack, so it outlives this value. `runs_part` says
+    /// whether the item is a part of a fork for which the outer item waits.
     Lent { outer: Option<NonNull<WorkerThread>>, runs_part: bool },
 }
 
@@ -239,8 +239,8 @@ impl WorkerThread {
             catch_unwind(AssertUnwindSafe(function))
         };
         if self.origin.is_forked() {
-            // The item has forked, and this is the child. The child must not go on as a worker, because only the parent
-            // may complete the entry.
+            // The item has forked, and this is the child process. The child must not go on as a worker, because only
+            // the parent may complete the entry.
             fork::end_process(if result.is_ok() { 0 } else { STATUS_OF_A_PANIC });
         }
         if let Some(begun) = &timed {
@@ -293,7 +293,7 @@ impl WorkerThread {
 
     #[inline(always)] // for the same reason as `work_for`
     fn begin(&self, entry: &Entry, shard: &Shard, item_type: &'static ItemType, work: *const WorkItem) {
-        // The system may move an uncounted worker at each sleep of its items, and a sleep does not end their window.
+        // An uncounted worker looks around for each item. A sleep may move the worker, but does not end its window.
         let looks_around = self.meter.approaches(&shard.account) || self.uncounted;
         self.work_for(entry, shard, item_type, work);
         shard.queue().left_pending();
@@ -389,9 +389,9 @@ impl WorkerThread {
         }
     }
 
-    /// Completes an entry and passes its slot to its heir, if an entry waits for a slot. If the heir belongs to this
-    /// pool, and does not [give way](Self::gives_way_to_others) to other entries, this worker executes the heir next,
-    /// bypassing the worklist. A rescuer and a lent thread instead submit the heir in every case.
+    /// Completes an entry and passes its slot to its *heir*: the first entry that waits for a slot, if there is one. If
+    /// the heir belongs to this pool, and need not [give way](Self::gives_way_to_others) to other entries, this worker
+    /// executes it next, bypassing the worklist. Rescuers and lent threads submit the heir in every case.
     #[inline(always)] // for the same reason as `work_for`
     pub(crate) fn complete(&self, entry: Entry) {
         self.current.set(None);
@@ -437,7 +437,7 @@ impl WorkerThread {
     /// Notes that the worker counts as running again.
     #[inline]
     pub(super) fn has_come_back(&self) {
-        // The system may have moved the worker while it slept. Other workers have taken entries meanwhile.
+        // The system may have moved the worker while it slept. Other workers may have taken entries since.
         self.note_cpu();
         self.stretch.set(self.stretch.get().over());
         self.pool.core.environment.active();

@@ -14,12 +14,13 @@ impl ExecutorBuilder {
     /// items always accepts one. So the number of items can exceed the limit by one for each queue, and by a few more
     /// if threads submit at the same moment.
     ///
-    /// A full queue refuses the item with [`QueueError::Full`](crate::QueueError::Full), or lets the issuer wait or run
-    /// the item ([`WhenFull`](crate::WhenFull)), as at the queue's own
-    /// [`max_pending`](crate::WorkQueueBuilder::max_pending). That limit applies, too. [Permits](crate::Permit) count
-    /// as items, and armed timers do not. When a timer fires, its item is accepted in any case.
+    /// A full queue refuses the item with [`QueueError::Full`](crate::QueueError::Full), makes the issuer wait, or
+    /// makes the issuer run the item itself. The queue's [`WhenFull`](crate::WhenFull) says which of these happens, as
+    /// at the queue's own [`max_pending`](crate::WorkQueueBuilder::max_pending). That limit applies, too.
+    /// [Permits](crate::Permit) count as items, and armed timers do not. When a timer fires, its item is accepted in
+    /// any case.
     ///
-    /// With a limit, each submission and each start of an item changes one more number, which all CPUs share. While
+    /// With a limit, each submission and each start of an item changes one more counter, which all CPUs share. While
     /// issuers wait for room, each start of an item also checks their queues for room.
     ///
     /// # Examples
@@ -65,7 +66,7 @@ impl ExecutorBuilder {
     /// always accepts one item, of any size. So the bytes can exceed the limit by one item for each queue. Both limits
     /// can be set, and apply together.
     ///
-    /// If there is no room, the submission is refused, waits, or lets the issuer run the item
+    /// If there is no room, the submission is refused, the issuer waits, or the issuer runs the item itself
     /// ([`WhenFull`](crate::WhenFull)), as at `max_pending`. Issuers that wait get room one after the other. An issuer
     /// overtakes only issuers of other queues. [Delayed](crate::Submission::after) items count during the delay,
     /// because they keep their closures. With a limit, an item with bytes takes a lock of the executor when it is

@@ -1,12 +1,12 @@
-//! The hook that carries values from the submissions to all queues of an executor into the runs of the items.
+//! The hook that carries values from a submission into the run of its item, for all queues of an executor.
 
 use crate::engine::carrier::Carrier;
 use crate::executor::builder::ExecutorBuilder;
 
 impl ExecutorBuilder {
-    /// Sets a hook that carries thread-local values of an issuer into its items. It applies to all queues of the
-    /// executor. [`WorkQueueBuilder::carry`](crate::WorkQueueBuilder::carry) describes the hook, and sets one for a
-    /// single queue. By default, there is no hook.
+    /// Sets a hook that carries thread-local values of an issuer (a thread that submits items) into its items. It
+    /// applies to all queues of the executor. [`WorkQueueBuilder::carry`](crate::WorkQueueBuilder::carry) describes the
+    /// hook, and sets one for a single queue. By default, there is no hook.
     ///
     /// See [`on_thread_start`](Self::on_thread_start) for the values that a hook must not own.
     ///

@@ -13,8 +13,8 @@ use crate::policy::pods::AffinityScope;
 use super::ExecutorBuilder;
 use super::self_management::SelfManagement;
 
-/// The settings that a configuration can have. Each setting has the name of its setter. Hooks, the topology and the
-/// context are set in code.
+/// The settings that a configuration can have. Each setting has the name of its setter. The topology and all hooks,
+/// including those of `carry`, are set in code.
 #[derive(Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct Config {
@@ -113,7 +113,7 @@ impl Default for Config {
     }
 }
 
-/// Hooks, the topology and the context are left out.
+/// The topology and the hooks are left out.
 impl Serialize for ExecutorBuilder {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         Config::of(self).serialize(serializer)

@@ -17,8 +17,9 @@ pub(super) struct SelfManagement {
     pub(super) detection: Detection,
     /// The functions that inspect threads, and the failures that tests inject into these functions.
     pub(super) probe: Probe,
-    /// `None` turns the search for hogs off. In the next field, `None` turns the watchdog off.
+    /// `None` turns the search for hogs off.
     pub(super) hog_threshold: Option<Duration>,
+    /// `None` turns the watchdog off.
     pub(super) watchdog_threshold: Option<Duration>,
 }
 
@@ -155,8 +156,8 @@ impl ExecutorBuilder {
         self
     }
 
-    /// For tests of this crate: aborts the process, with a dump on standard error, if a pool has work for longer than
-    /// `patience` without a worker for it. The cause is always a lost wake-up in this crate, never a fault of the
+    /// For tests of this crate: aborts the process, with a dump on standard error, if a pool has had work, but no
+    /// worker on it, for longer than `patience`. The cause is always a lost wake-up in this crate, never a fault of the
     /// program. `patience` must be at least one millisecond. While pools are saturated, the manager checks each of them
     /// a few times per `patience`.
     #[cfg(any(test, feature = "__testing"))]
@@ -166,7 +167,7 @@ impl ExecutorBuilder {
         self
     }
 
-    /// For tests: sets the operations that seem to fail as if the system refused them.
+    /// For tests: sets which inspections of threads fail, as if the system had refused them.
     #[cfg(test)]
     pub(crate) fn probe(mut self, probe: Probe) -> Self {
         self.self_management.probe = probe;

@@ -1,4 +1,4 @@
-//! Executors without a topology, or without a manager at first.
+//! Tests of executors that have no topology, or no manager at first.
 
 use std::sync::mpsc;
 
@@ -80,7 +80,7 @@ fn a_manager_that_panics_as_it_arrives_goes_on() {
     assert!(manager.is_err());
     executor.inner.core.manager.plant(Point::Arrival);
     let item = WorkQueue::per_cpu("q").build_on(&executor).unwrap().spawn(|| ()).unwrap();
-    // A thread that waits makes the manager.
+    // The thread that waits for the item makes the manager.
     assert!(matches!(item.join_timeout(Duration::from_secs(20)), Ok(Ok(()))), "{}", executor.dump());
     assert!(!executor.inner.core.manager.has_faults());
 }
@@ -174,7 +174,7 @@ fn a_manager_that_is_made_slowly_is_made_once() {
     std::thread::scope(|scope| {
         let issuer = scope.spawn(|| push_until(&|| attempts.load(Ordering::SeqCst) > 1));
         begins.recv_timeout(SOON).unwrap();
-        // Longer than the pause between two attempts.
+        // These pushes go on for longer than the pause between two attempts.
         let begin = sys::clock::now();
         push_until(&|| sys::clock::now().since(begin) > Duration::from_millis(1300));
         assert_eq!(attempts.load(Ordering::SeqCst), 2, "another thread makes a second manager");
@@ -192,8 +192,8 @@ fn workers_have_the_time_slice_of_their_manager() {
     use crate::engine::manager::manager_thread::TIME_SLICE;
     use crate::sys::thread::{set_slice, slice};
 
-    // The slice that a thread gets from the system: Linux before 6.12 ignores the wish, and a filter of system calls
-    // may refuse it.
+    // Determines the slice that a thread really gets. Linux before 6.12 ignores the request for a slice, and a filter
+    // of system calls may refuse it.
     let probe = || set_slice(TIME_SLICE).and_then(|()| slice()).ok();
     let of_thread = std::thread::scope(|scope| scope.spawn(probe).join().unwrap());
     let executor = crate::Executor::builder().build().unwrap();

@@ -1,15 +1,16 @@
 //! Admits and lists many items in one step.
 //!
 //! A step for many items has the same effect as a sequence of steps, one per item, so it needs no proof of its own. The
-//! waiting items of a batch count as *coming* until all of them are pushed. So an item that is submitted meanwhile
-//! stays behind them.
+//! waiting items of a batch count as *coming* until all of them are pushed. So an item that is submitted before the
+//! last push stays behind the batch.
 
 #![forbid(unsafe_code)]
 
 use super::{ACTIVE, Admission, COMING, COMING_MASK, INTAKE, INTAKE_MASK, LISTED, LISTED_MASK, Slot};
 
-/// A call admits waiting items of a batch only until this many items are coming, but at least one waiting item. The
-/// number is less than half of the coming items that the word can count, because the limiter becomes full at half.
+/// The bound up to which a call admits waiting items of a batch: it stops when this many items are coming. If so many
+/// are coming already, the call admits one waiting item. The bound is less than half of the coming items that the word
+/// can count, because the limiter becomes full at half.
 const COMING_FOR_BATCHES: u64 = COMING_MASK / 4;
 
 /// The next step of an issuer with its batch.
@@ -60,10 +61,10 @@ pub(crate) struct Arrived {
 }
 
 impl Admission {
-    /// Admits `items` items, with the same effect as one call per item. `items` is at least 1.
+    /// Admits `items` items, with the same effect as one call of `admit` for each item. `items` is at least 1.
     ///
-    /// If many other items are coming already, admits only some of the items. So the word keeps room for single items,
-    /// however many threads queue batches.
+    /// If many other items are coming already, the call admits only some of the items. So the word keeps room for
+    /// single items, however many threads queue batches.
     #[inline]
     pub(crate) fn admit_many(self, items: usize) -> (Self, AdmitMany) {
         debug_assert!(!self.is_closed(), "an item was queued to a queue without handles");
@@ -93,9 +94,9 @@ impl Admission {
         (next, AdmitMany::In(Admitted { started, waiting }))
     }
 
-    /// Counts `items` coming items as listed, with the same effect as one call per item. `items` is at least 1. While
-    /// the intake is shut, each call counts only one item. The caller takes one item off the list and passes it on
-    /// before it calls again, so the count of active items has room for that item.
+    /// Counts `items` coming items as listed, with the same effect as one call of `list` for each item. `items` is at
+    /// least 1. While the intake is shut, each call counts only one item. The caller takes one item off the list and
+    /// passes it on before it calls again, so the count of active items has room for that item.
     #[inline]
     pub(crate) fn list_many(self, items: usize) -> (Self, Arrived) {
         if self.is_shut() {

@@ -92,8 +92,8 @@ fn an_item_takes_a_slot_that_became_free_before_it_was_listed() {
     assert_eq!((slot, word.active(), word.listed()), (Slot::Handed, 1, 0));
 }
 
-/// spec: Q4.1, F8: two items were pushed, but only one of them counts as listed. The slot went to the other item, which
-/// has completed.
+/// spec: Q4.1, F8: two items were pushed, but only one of them counts as listed. The slot went to the item that is not
+/// counted, which has completed.
 #[test]
 fn an_item_stays_behind_pushed_items_that_are_not_listed() {
     let word = Admission::new(1).admit().0.admit().0.admit().0.list().0;
@@ -272,7 +272,7 @@ enum Step {
     ListMany(usize),
     Complete,
     Flush,
-    /// Changes the limit. The thread that does so has started no item yet.
+    /// Changes the limit. The thread that changes it has started no item yet.
     SetMax(usize),
     StartListed,
     SetIntake(Intake),

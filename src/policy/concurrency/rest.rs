@@ -1,5 +1,5 @@
-//! Decides by the running word which items are left to the workers that run. Of the other items, decides which go to
-//! further workers of the pool, and which to siblings.
+//! Decides, from the running word, which workers get the pending items: the workers that run, further workers of the
+//! pool, or workers of sibling pools.
 
 #![forbid(unsafe_code)]
 
@@ -12,9 +12,9 @@ impl Running {
     ///
     /// Each worker that was woken in this pool takes one item, if the worker gets a CPU. While the pool runs fewer
     /// workers than it may, no helper is needed, because a worker of this pool is woken first. A brisk pool keeps some
-    /// items for its own workers, but only if few later items can come before them. `has_order` says that this is the
-    /// case, because the workers take the entries of each part in order, and the rows of local items and heirs are
-    /// bounded.
+    /// items for its own workers, but only if few later items can overtake them. `has_order` says that few can, because
+    /// the workers take the entries of each part of the worklist in order. The rows of local items and heirs
+    /// (`local.rs`) are bounded in any case.
     pub(crate) const fn has_excess(self, pending: u64, helpers: u64, has_order: bool) -> bool {
         if self.is_late() {
             pending > helpers
@@ -24,42 +24,42 @@ impl Running {
         }
     }
 
-    /// Returns whether a brisk pool has begun too few items since the manager's last check. If it has begun fewer than
-    /// [`MANY`], it is no longer brisk. If it has begun no more than it leaves to its workers, its backlog may have to
-    /// wait until the next check.
+    /// Returns whether a brisk pool has begun too few items since the manager's last check. A pool that has begun fewer
+    /// than [`MANY`] items is no longer brisk. If a pool has begun no more items than it leaves to its workers, its
+    /// backlog may have to wait until the next check.
     pub(crate) const fn is_slow(self, begun: u64) -> bool {
         self.is_brisk() && (begun < MANY || begun <= self.ahead())
     }
 
-    /// Returns whether a thread that sees work leaves it to the workers that run or come. These workers take the work
-    /// sooner than a newly woken worker would. If only one worker comes and none runs, another one is woken, because
-    /// the first may get no CPU. In an abandoned pool, a thread leaves nothing, because each thread that pushes must
-    /// find the pool's mark.
+    /// Returns whether a thread that sees work leaves it to workers that run or were woken. These workers take the work
+    /// sooner than another worker would. If no worker runs and only one was woken, the thread wakes another, because
+    /// the first may get no CPU. In an abandoned pool, the thread leaves no work to workers, because each thread that
+    /// pushes must find the pool's mark.
     pub(super) const fn leaves_items_to_workers(self) -> bool {
         let has_workers = self.running() > 0 || self.waking() > 1;
         self.is_brisk() && has_workers && !self.is_late() && !self.is_abandoned()
     }
 
-    /// Returns whether the workers that run and come have so many items that another worker should take some.
+    /// Returns whether the running and the woken workers have so many items that another worker should take some.
     /// `pending` and `has_order` are as in [`has_excess`](Self::has_excess).
     pub(crate) fn wants_worker_for_rest(self, pending: impl FnOnce() -> u64, has_order: bool) -> bool {
         let ahead = if has_order { self.ahead() } else { 0 };
         self.is_brisk() && self.need_more_worker() && pending() > ahead
     }
 
-    /// Returns the number of pending items that are left to the workers that run and come.
+    /// Returns the number of pending items that are left to the running and the woken workers.
     const fn ahead(self) -> u64 {
         AHEAD * (self.running() + self.waking())
     }
 
-    /// Does the same as [`kick`](Self::kick), even if the pool is brisk. The caller uses this if the pool's workers
-    /// will not run the items soon, or if one of these workers no longer needs its CPU.
+    /// Does the same as [`kick`](Self::kick), even if the pool is brisk. The caller uses this function in two cases:
+    /// the pool's workers will not run the items soon, or one of these workers no longer needs its CPU.
     pub(crate) const fn kick_anyway(self) -> (Self, Kick) {
         if self.starves() { self.kick() } else { self.kick_further() }
     }
 
-    /// Notes that the pool's items are short. Returns whether the caller tells the manager, because the next check of
-    /// the pool may be too far away. Between two checks, the manager is told at most once.
+    /// Notes that the pool's items are short. Returns whether the caller must tell the manager, because the next check
+    /// of the pool may be too far away. Between two checks, the manager is told at most once.
     pub(crate) const fn brisk(self) -> (Self, bool) {
         let is_checked_soon = self.0 & CHECKED_SOON != 0 && !self.is_rarely_checked();
         (Self(self.0 & !RARELY_CHECKED | BRISK | WATCHED | CHECKED_SOON), !is_checked_soon)
@@ -71,7 +71,7 @@ impl Running {
     }
 
     /// Notes that the pool's items are not short any more. Returns whether the pool was brisk. If it was, the caller
-    /// wakes workers for the backlog, and offers it.
+    /// wakes workers for the backlog, and offers the backlog to siblings.
     pub(crate) const fn not_brisk(self) -> (Self, bool) {
         (Self(self.0 & !BRISK), self.is_brisk())
     }

@@ -15,12 +15,12 @@ impl Running {
         self.0 & COVERED != 0
     }
 
-    /// Notes that the manager watches the pool from now on. Returns true if it begins to watch the pool.
+    /// Notes that the manager watches the pool from now on. Returns true if the manager did not watch the pool before.
     pub(crate) const fn watch(self) -> (Self, bool) {
         (Self(self.0 | WATCHED), !self.is_watched())
     }
 
-    /// Notes that the manager no longer watches the pool. The caller must check the worklist once more after this.
+    /// Notes that the manager no longer watches the pool. The caller must check the worklist once more after this call.
     pub(crate) const fn unwatch(self) -> Self {
         let next = self.cover(false).0;
         Self(next.0 & !(WATCHED | RARELY_CHECKED | BRISK | CHECKED_SOON))
@@ -38,8 +38,8 @@ impl Running {
         (Self(self.0 & !RARELY_CHECKED), self.is_rarely_checked())
     }
 
-    /// Notes whether the pool is covered. Returns whether this changes the word. If so, the caller checks the
-    /// worklist, as after [`retarget`](Self::retarget). A covered pool is checked often, because no ring reports
+    /// Notes whether the pool is covered. Returns whether the word has changed. If so, the caller checks the worklist,
+    /// as after [`retarget`](Self::retarget). A covered pool is checked often, because no ring (`alarms.rs`) reports
     /// the pool's sleepers.
     pub(crate) const fn cover(self, covers: bool) -> (Self, bool) {
         match self.target() {

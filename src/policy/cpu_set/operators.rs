@@ -6,7 +6,7 @@ use std::ops::{BitAnd, BitAndAssign, BitOr, BitOrAssign};
 
 use super::CpuSet;
 
-/// The [union](CpuSet::union): `&one | &other`.
+/// Makes `&one | &other` the [union](CpuSet::union) of two sets.
 impl BitOr for &CpuSet {
     type Output = CpuSet;
 
@@ -15,7 +15,7 @@ impl BitOr for &CpuSet {
     }
 }
 
-/// The [union](CpuSet::union): `one | other`.
+/// Makes `one | other` the [union](CpuSet::union) of two sets.
 impl BitOr for CpuSet {
     type Output = Self;
 
@@ -30,7 +30,7 @@ impl BitOrAssign<&Self> for CpuSet {
     }
 }
 
-/// The [intersection](CpuSet::intersection): `&one & &other`.
+/// Makes `&one & &other` the [intersection](CpuSet::intersection) of two sets.
 impl BitAnd for &CpuSet {
     type Output = CpuSet;
 
@@ -39,7 +39,7 @@ impl BitAnd for &CpuSet {
     }
 }
 
-/// The [intersection](CpuSet::intersection): `one & other`.
+/// Makes `one & other` the [intersection](CpuSet::intersection) of two sets.
 impl BitAnd for CpuSet {
     type Output = Self;
 

@@ -10,7 +10,7 @@ use super::*;
 const MICRO: u64 = 1_000;
 const MILLI: u64 = 1_000_000;
 
-/// A flow of the world. All its items have the same length.
+/// A flow of the simulated world. All its items have the same length.
 #[derive(Clone, Copy, Debug)]
 struct Load {
     weight: u32,
@@ -65,7 +65,7 @@ impl World {
         }
     }
 
-    /// Lets the worker that becomes free next take an item. Returns the time and the item's flow, or `None` instead of
+    /// Makes the worker that becomes free next take an item. Returns the time and the item's flow, or `None` instead of
     /// the flow if no item waits.
     fn step(&mut self) -> (u64, Option<usize>) {
         let Reverse((now, worker)) = self.ends.pop().unwrap();
@@ -243,7 +243,7 @@ fn a_free_item_is_a_turn() {
     assert!(fairness.in_order().eq([flow(1), flow(0)]));
 }
 
-/// Only weighted queues make a pool take turns. The worklist does not.
+/// Only weighted queues make a pool take turns. The worklist alone does not.
 #[test]
 fn only_weighted_queues_are_remembered() {
     let mut fairness = Fairness::default();
@@ -278,9 +278,9 @@ fn load() -> impl Strategy<Value = Load> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 
-    /// spec: B3.2: two queues have had backlogs since the same moment. At any time, their CPU times, divided by their
-    /// weights, differ by at most 2 × (workers + 1) items of each queue, divided by its weight. An item counts with at
-    /// least [`FIRST_ESTIMATE`].
+    /// spec: B3.2: two queues have had backlogs since the same moment. At any time, compare their CPU times, each
+    /// divided by the queue's weight. The difference is at most the length of 2 × (workers + 1) items of each queue,
+    /// divided by that queue's weight. An item counts with at least [`FIRST_ESTIMATE`].
     #[test]
     fn no_flow_falls_behind(
         workers in 1..=8_usize,

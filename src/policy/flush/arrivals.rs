@@ -78,8 +78,8 @@ impl<E> Arrivals<E> {
         self.0.get_mut(&ticket).expect("each item is noted when it begins to come")
     }
 
-    /// Removes empty classes, starting with the lowest, up to the first that is not empty. That class has an item to
-    /// list, or holds back the later classes.
+    /// Removes empty classes, starting with the lowest, up to the first that is not empty. The first class that is not
+    /// empty has an item to list, or holds back the later classes.
     fn prune(&mut self) {
         while let Some(first) = self.0.first_entry() {
             if first.get().coming > 0 || !first.get().held.is_empty() {

@@ -8,7 +8,7 @@ use crate::policy::cpu_set::CpuSet;
 /// Returns whether the worker on the CPU `mine` goes idle. The pool has more running workers than its limit allows.
 /// `others` are the CPUs of the other running workers. A worker that is alone on its CPU keeps running if two others
 /// share a CPU. If this worker went idle, the system would take milliseconds to move one of these two workers to the
-/// free CPU. All workers follow this rule, so one of the two goes idle.
+/// free CPU. All workers follow this rule, so one of the two workers that share a CPU goes idle.
 pub(crate) fn should_shed(mine: usize, others: impl Iterator<Item = usize> + Clone) -> bool {
     let two_share = |(at, cpu)| others.clone().skip(at + 1).any(|other| other == cpu);
     others.clone().any(|cpu| cpu == mine) || !others.clone().enumerate().any(two_share)
@@ -21,15 +21,15 @@ pub(crate) fn should_shed(mine: usize, others: impl Iterator<Item = usize> + Clo
 /// idle for milliseconds. But if another CPU of the pool is free, the system can choose that CPU.
 ///
 /// The waker may be entering a blocking guard that returns immediately. In that case, the waker stays on `left` after
-/// all. The woken worker then waits there for the end of one time slice, even if another CPU becomes idle meanwhile. A
-/// time slice is 0.7 ms long, or commonly 3 ms before Linux 6.12.
+/// all. The woken worker then waits on `left` for the end of one time slice, even if another CPU becomes idle before
+/// that. A time slice is 0.7 ms long, or commonly 3 ms before Linux 6.12.
 pub(crate) fn must_take(left: usize, ran_on: usize, running: Running) -> bool {
     ran_on != left && !running.has_free_cpu()
 }
 
 /// Returns a CPU where a woken worker may begin: `preferred` if that CPU is free, otherwise another free CPU, or `None`
 /// if no CPU is free. A CPU is free if it is not in `taken`. If any of the pool's `present` CPUs are in its `home`,
-/// considers only these CPUs, because a woken worker begins in its pod.
+/// only these CPUs are considered, because a woken worker begins in its pod.
 pub(crate) fn free_cpu(
     present: &CpuSet,
     home: Option<&CpuSet>,

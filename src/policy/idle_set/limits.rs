@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::{IdleSet, Prepare};
 
-/// The number of idle workers that each pool keeps at least: one that takes the next item, and its spare.
+/// The least number of idle workers that each pool keeps: one takes the next item, and the other is the spare.
 pub(crate) const MIN_IDLE: usize = 2;
 
 /// The rules by which idle workers leave.
@@ -22,15 +22,16 @@ pub(crate) struct IdleLimits {
 }
 
 impl IdleSet {
-    /// Asks for workers although there is no item for them yet. The pool gets as many workers as it never culls, or
-    /// one worker if it keeps no spare. They are made one after the other. If one cannot be made now, the others are
-    /// not made either until the pool needs a worker.
+    /// Asks for workers although there is no item for them yet. The pool gets `min_idle` workers, or one worker if it
+    /// keeps no spare. The manager makes them one after the other. If one of them cannot be made now, the rest are not
+    /// made until the pool needs a worker.
     pub(crate) fn prestart(&mut self) -> Prepare {
         self.ahead = if self.keeps_spare { self.limits.min_idle } else { 1 };
         self.next_ahead()
     }
 
-    /// Asks for the next worker that is made before the pool needs it. The pool calls this when a worker has arrived.
+    /// Asks for the next of the workers that are made before the pool needs them. The pool calls this function when a
+    /// worker has arrived.
     pub(crate) fn next_ahead(&mut self) -> Prepare {
         if self.alive >= self.ahead {
             self.ahead = 0;

@@ -28,8 +28,8 @@ pub(crate) enum Begin {
     Meet,
     /// The entry was cancelled. Complete the entry without a run.
     Stale,
-    /// The entry was cancelled, and the slow-path state names its shard. Remove one mention of the shard there, and
-    /// complete the entry without a run.
+    /// The entry was cancelled, and the slow-path state names its shard. Remove one mention of the shard from the
+    /// slow-path state, and complete the entry without a run.
     Strike,
     /// Take the slow-path state's lock and ask again.
     Slow,
@@ -94,6 +94,6 @@ pub(crate) enum Instance {
     Pending,
     /// The run that has begun.
     Running,
-    /// Nothing.
+    /// There is nothing to wait for.
     None,
 }

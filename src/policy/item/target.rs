@@ -35,11 +35,11 @@ pub(crate) struct Target {
 /// The facts that the slow-path state knows about an item's entries on the lists of one shard.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct Known {
-    /// Whether the slow-path state names the shard. If so, a cancelled entry lies on the shard's lists, besides the
-    /// entry at home if there is one.
+    /// Whether the slow-path state names the shard. If so, a cancelled entry lies on the shard's lists, in addition to
+    /// the entry at home, if that exists.
     pub(crate) named: bool,
     /// Whether the entry in question has the same ticket as the entry at home. The entry in question was popped, or is
-    /// about to be pushed. The value is false in three cases: the slow-path state does not know the ticket of the entry
-    /// at home, it does not name the shard, or the entries are in order.
+    /// about to be pushed. The value is false if the slow-path state does not know the ticket of the entry at home, or
+    /// if the queue is ordered.
     pub(crate) alike: bool,
 }

@@ -1,4 +1,4 @@
-//! Tables for the item's word. The module `world` compares the word with a plain model that has real lists.
+//! Table tests for the item's word. The module `world` compares the word with a plain model that has real lists.
 
 mod world;
 
@@ -122,7 +122,7 @@ fn queueing_an_item_elsewhere_notes_or_revives_its_cancelled_entries() {
     assert_eq!(queue, Queue::Revived);
     assert!(word.is_pending() && word.is_stale() && word.home() == A);
 
-    // The entry of B has been popped meanwhile, so no entry is left behind.
+    // A worker has popped the entry of B in the meantime, so no entry is left behind.
     let popped = stale().begin_slowly(B, UNNAMED).0;
     assert!(!popped.leaves(to(C), UNNAMED));
     assert_eq!(popped.queue_slowly(to(C), UNNAMED).1, Queue::Push);
@@ -315,7 +315,8 @@ fn while_a_flush_waits_a_cancelled_entry_is_not_revived() {
     assert_eq!(stale().queue_slowly(flushed(A), NAMED).1, Queue::Push);
 }
 
-/// An item that is cancelled and queued again while flushes wait has at most one entry for each flush, plus one.
+/// If an item is cancelled and queued again many times while flushes wait, it has at most one entry for each flush,
+/// plus one.
 #[test]
 fn an_entry_that_no_flush_tells_from_a_new_one_is_revived() {
     let again = cancelled().queue_slowly(flushed(A), UNNAMED).0.cancel().0;
@@ -332,7 +333,7 @@ fn an_entry_that_no_flush_tells_from_a_new_one_is_revived() {
 fn a_timer_needs_room_where_an_entry_stays() {
     let target = |ordered: bool| if ordered { in_order(A) } else { to(A) };
     let table = [
-        // An idle item. The timer is due later or immediately.
+        // The item is idle, and its timer is due later or immediately.
         (ItemState::new(), true, false, Room::None),
         (ItemState::new(), true, true, Room::Place),
         (ItemState::new(), false, true, Room::Place),

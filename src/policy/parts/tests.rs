@@ -98,7 +98,7 @@ fn a_worker_with_long_items_goes_from_part_to_part() {
     assert!(!Stretch::begin(1, last, 1024, || at(0)).goes_on(1024, || at(1000)), "by the clock");
 }
 
-/// The worklist of a pool, as its workers use it. Each part is a number of entries.
+/// A model of a pool's worklist. Each part is represented by its number of entries.
 struct Model {
     parts: Vec<(u32, Seen)>,
     /// The stretch of each worker.
@@ -116,7 +116,7 @@ impl Model {
         self.parts[part].1.has_entries = true;
     }
 
-    /// Lets a worker take an entry. Returns the entry's part.
+    /// Makes a worker take an entry. Returns the entry's part.
     fn take(&mut self, worker: usize, span: u32, now: Time) -> Option<usize> {
         let stretch = self.stretches[worker];
         let goes_on = stretch.goes_on(span, || now) && self.parts[stretch.part()].0 > 0;
@@ -143,7 +143,8 @@ impl Model {
 }
 
 proptest! {
-    /// spec: F8.7 (the number of entries that overtake): whatever the workers' items and the issuers do.
+    /// spec: F8.7 (the number of entries that overtake): the bound holds whatever the workers' items and the issuers
+    /// do.
     #[test]
     fn no_part_is_neglected(
         parts in prop::sample::select(vec![2_usize, 4, 8]),

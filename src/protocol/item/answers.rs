@@ -13,7 +13,7 @@ pub(crate) trait HasTicket {
 pub(crate) enum Queued {
     /// The item is pending now, and the caller pushes an entry.
     Push,
-    /// The item is pending now, by an entry that already lies on a list.
+    /// The item is pending now. It uses a cancelled entry again, which still lies on a list.
     Revived,
     /// The item was pending already.
     Coalesced,
@@ -21,7 +21,7 @@ pub(crate) enum Queued {
     Refused,
 }
 
-/// The next step of a worker with an entry that it popped.
+/// The next step of a worker that has popped an entry of the item.
 #[must_use]
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Popped<E> {
@@ -32,8 +32,8 @@ pub(crate) enum Popped<E> {
     /// Another worker runs the item, and the item keeps the entry for its next run. The item may be freed at any
     /// moment.
     Kept,
-    /// The item kept the entry. By now, the entry has run or was cancelled, and the item is over. The worker frees the
-    /// item.
+    /// The item kept the entry. Since then, the entry has run or was cancelled, and the item is over. The worker frees
+    /// the item.
     KeptLast,
     /// The worker completes the entry without a run. The item may be freed at any moment.
     Stale(E),

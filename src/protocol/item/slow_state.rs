@@ -1,4 +1,4 @@
-//! The part of an item's state that a lock protects. It has the details of rare cases.
+//! The part of an item's state that a lock protects. This part holds the details of rare cases.
 
 use crate::policy::flush::Ticket;
 use crate::policy::item::{Known, ShardId};
@@ -10,12 +10,12 @@ use crate::protocol::signal::Signal;
 /// See the module. `L` protects all fields.
 #[derive(Debug)]
 pub(super) struct SlowState<E, T, C> {
-    /// The shards on whose lists cancelled entries of the item lie. A shard appears once for each such entry. The
-    /// entry that the word records is not included.
+    /// The shards on whose lists cancelled entries of the item lie. A shard appears once for each such entry. The entry
+    /// that the item's word records is not included.
     pub(super) stale: Vec<ShardId>,
     /// The ticket, if any, of the entry that the word records. The outer `None` means that the ticket is not known, or
-    /// that the entries are in order. The ticket is known only if `stale` named a shard when the issuer pushed the
-    /// entry.
+    /// that the entry belongs to an ordered queue. The ticket is known only if `stale` named a shard when the issuer
+    /// pushed the entry.
     pub(super) home: Option<Option<Ticket>>,
     /// The entry for the item's next run, if a worker popped this entry while the item ran.
     pub(super) kept: Option<E>,

@@ -29,8 +29,8 @@ impl<E: HasTicket, T: PartialEq, C> ItemCell<E, T, C> {
         self.load().is_attached() && matches!(self.slow_state.lock().stop, Stop::Asked)
     }
 
-    /// Keeps the alarm of the present run, which rings when a thread asks the run to stop. Returns false if a thread
-    /// has already asked. The run itself calls this.
+    /// Stores the alarm of the present run. The alarm rings when a thread asks the run to stop. Returns false if a
+    /// thread has already asked. The run itself calls this.
     pub(crate) fn listen(&self, alarm: Alarm) -> bool {
         let mut slow_state = self.slow_state.lock();
         if matches!(slow_state.stop, Stop::Asked) {

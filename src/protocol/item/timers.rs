@@ -1,4 +1,4 @@
-//! The transitions of an item with a timer: how the timer arms, fires and disarms the item.
+//! The transitions of an item with a timer: a thread arms the item, disarms it, or fires its timer.
 
 use crate::policy::flush::Ticket;
 use crate::policy::item::{Arm, ItemState, Room, Target};
@@ -36,8 +36,8 @@ impl<E: HasTicket, T: PartialEq, C> ItemCell<E, T, C> {
         }
     }
 
-    /// Returns how much of the target queue's room the item needs to become armed. The answer is only a hint, because
-    /// it may change at any moment.
+    /// Returns how much room of the target queue the item needs in order to become armed. The answer is only a hint,
+    /// because it may change at any moment.
     pub(crate) fn room_to_arm(&self, target: Target, now: bool, again: bool) -> Room {
         let state = self.load();
         let named = state.is_stale() && self.slow_state.lock().stale.contains(&target.shard);
@@ -61,8 +61,8 @@ impl<E: HasTicket, T: PartialEq, C> ItemCell<E, T, C> {
         self.slow_state.lock().timer.clone()
     }
 
-    /// Cancels the pending submission, because its timer is given up instead of fired. Returns false if this timer no
-    /// longer arms the item.
+    /// Cancels the pending submission, because the submission's timer is given up and does not fire. Returns false if
+    /// this timer no longer arms the item.
     pub(crate) fn disarm(&self, timer: &T) -> bool {
         let mut slow_state = self.slow_state.lock();
         if slow_state.timer.as_ref() != Some(timer) {

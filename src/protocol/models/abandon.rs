@@ -15,11 +15,11 @@
 //! * abandoning thread: sets the mark, and takes the entries;
 //! * worker: puts its entry back.
 //!
-//! Third, a worker would go on:
+//! Third, a worker would continue to run entries of the abandoned pool:
 //!
 //! * worker: takes the last entry of the sideline;
 //! * abandoning thread: sets the mark;
-//! * worker: overwrites the mark to show that there are no entries, and goes on with the worklist.
+//! * worker: overwrites the mark with the number of entries, which is zero, and continues with the worklist.
 //!
 //! Fourth, a shutdown would report an item as running although the item never began:
 //!
@@ -58,7 +58,7 @@ struct Pool {
 }
 
 impl Pool {
-    /// Makes a pool that permits one running worker and has one.
+    /// Makes a pool that permits one running worker, and in which one worker runs.
     fn new() -> Arc<Self> {
         let running = RunningCell::new(Running::managed(1).unwatchable());
         running.come_back();
@@ -188,8 +188,8 @@ fn no_entry_that_is_put_back_stays_in_a_pool_that_was_abandoned() {
     });
 }
 
-/// spec: E5.3: the thread that abandons the pool has itself given up each earlier entry, even if another thread looks
-/// for work meanwhile.
+/// spec: E5.3: the thread that abandons the pool itself gives up each entry that was pushed before, even if another
+/// thread looks for work at the same time.
 #[test]
 fn earlier_entries_are_left_to_the_thread_that_abandons_the_pool() {
     check_all(|| {

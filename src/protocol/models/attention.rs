@@ -1,7 +1,8 @@
 //! Models of [`AttentionCell`](crate::protocol::attention::AttentionCell): a worker becomes active while the manager
 //! stops watching.
 //!
-//! Afterwards the manager still watches, or it was woken and will watch again. So an active worker is always watched.
+//! Afterwards, either the manager still watches, or it was woken and will watch again. So an active worker is always
+//! watched.
 //!
 //! Red under: `active-without-fence`, `rest-without-fence`.
 
@@ -44,8 +45,8 @@ impl Executor {
     }
 
     fn is_active(&self) -> bool {
-        // This reads only the count, because the phase may become visible later if a read-modify-write serves as the
-        // fence.
+        // This code reads only the count. If a read-modify-write serves as the fence, the phase may become visible
+        // later.
         self.running.load().running() > 0
     }
 

@@ -19,7 +19,8 @@ struct Executor {
 }
 
 impl Executor {
-    /// The bound is one item, so the queue has room while no item of another queue is pending.
+    /// Returns how many items the queue may have. The bound is one item, so the queue has room while no item of another
+    /// queue is pending.
     fn most(&self) -> u64 {
         1 - self.backlog.pending()
     }

@@ -1,7 +1,7 @@
 //! Models of [`BellCell`](crate::protocol::bell::BellCell): requests arrive while the manager goes to sleep or wakes up
 //! by itself.
 //!
-//! Afterwards the manager has seen every request, is awake, or was woken.
+//! Afterwards, one of three things holds: the manager has seen every request, or it is awake, or it was woken.
 //!
 //! Red under: `bell-awake-without-acquire`, `bell-rests-over-a-ring`, `bell-without-acquire`, `bell-without-release`.
 
@@ -15,8 +15,8 @@ use crate::protocol::bell::BellCell;
 
 struct Executor {
     bell: BellCell,
-    /// Whether the manager has published how to wake it: 0 means no, and 1 means yes. All accesses to these fields are
-    /// relaxed, so that only the bell orders them.
+    /// Whether the manager has published how to wake it: 0 means no, and 1 means yes. All accesses to this field and to
+    /// the next two are relaxed, so that only the bell orders them.
     sleeper: AtomicU64,
     requests: [AtomicU64; 2],
     woken: AtomicU64,
@@ -85,8 +85,8 @@ fn a_manager_that_sleeps_is_woken_by_a_request() {
     });
 }
 
-/// A request arrives while the manager wakes up at its deadline. Either the manager sees the request when it clears the
-/// ring, or the ring keeps the manager awake or wakes it again.
+/// A request arrives while the manager wakes up at its deadline. The manager may see the request when it clears the
+/// ring. Otherwise, the ring keeps the manager awake, or wakes it again.
 #[test]
 fn a_manager_that_wakes_up_by_itself_misses_no_request() {
     check_all(|| {

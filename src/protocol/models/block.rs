@@ -2,8 +2,9 @@
 //! [`RunningCell`](crate::protocol::running::RunningCell) together.
 //!
 //! A pool runs one item at a time. Its worker blocks in an item until a later item has run. The later item is pushed
-//! while the worker enters its guard. Either the push finds the free place, or the guard finds the item. When the
-//! blocked worker returns, two workers run, and one of them is shed. At the end, no worker counts as running.
+//! while the worker enters its guard. Either the pushing thread sees that the worker has freed its place, or the worker
+//! sees the item. When the blocked worker returns, two workers run, and one of them is shed. At the end, no worker
+//! counts as running.
 //!
 //! Red under: `push-without-fence`, `look-without-look`, `return-uncounted`, `shed-stays-counted`.
 
@@ -15,7 +16,7 @@ use super::pool::Pool;
 use super::{Event, check};
 use crate::policy::concurrency::Running;
 
-/// Pushes `later` items while another item blocks. The first of these items to run ends the block.
+/// Pushes `later` items while another item blocks. The first of these later items that runs ends the block.
 fn block_against_push(preemptions: usize, later: u64) {
     check(preemptions, move || {
         let pool = Arc::new(Pool::new(Running::managed(1).unwatchable(), 2, 1 + later));

@@ -41,7 +41,7 @@ fn an_item_that_begins_makes_room() {
     });
 }
 
-/// The first issuer in line gives up. The second needs less room, and gets it.
+/// The first issuer in line gives up. The second issuer needs less room, and gets this room.
 ///
 /// spec: B4.5
 #[test]
@@ -63,7 +63,8 @@ fn an_issuer_that_gives_up_lets_the_next_one_in() {
     });
 }
 
-/// The second issuer would find room, but the first one waits.
+/// There is room for the item of the second issuer, but the first issuer of the same queue waits. So the second issuer
+/// has to wait, too.
 ///
 /// spec: B4.5
 #[test]

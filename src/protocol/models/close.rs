@@ -1,9 +1,9 @@
 //! Models of the end of a queue: its limiters are closed while the last items complete.
 //!
-//! For each limiter, one party finds that it was the last user of the limiter. If no item is in flight, this party is
-//! the thread that drops the handle. Otherwise it is the thread whose completion frees the last slot. The queue's
-//! parts exist until each limiter has lost its last user. Exactly one party frees the parts. Every access to a limiter
-//! is ordered before the parts are freed. Loom checks this order, because it sees the limiters being dropped.
+//! For each limiter, one thread finds that it was the last user of the limiter. If no item is in flight, this is the
+//! thread that drops the handle. Otherwise, it is the thread that completes the last item. The queue's parts exist
+//! until each limiter has lost its last user. Exactly one thread frees the parts. Every access to a limiter is ordered
+//! before the parts are freed. loom checks this order when the limiters are dropped.
 //!
 //! Red under: `close-without-acquire`, `close-in-two-steps`, `complete-looks-again`, `reference-without-acquire`.
 
@@ -19,7 +19,7 @@ use crate::protocol::references::ReferenceCount;
 struct Queue {
     limiters: Owned<[LimiterCell; 2]>,
     waiting: List,
-    /// The reference of the handle, and, once the handle is dropped, one reference for each limiter.
+    /// The handle has one reference. When the handle is dropped, each limiter gets a reference, too.
     references: ReferenceCount,
 }
 

@@ -1,7 +1,7 @@
 //! Models of [`CrowdedCell`](crate::protocol::crowded::CrowdedCell). A worker keeps entries on its local list.
 //! Meanwhile another worker leaves the count, or the manager stops watching the pool, or begins to check it rarely.
 //!
-//! The model of a local list is a count of entries, which its owner stores without a read-modify-write.
+//! In the models, a local list is a count of entries. The list's owner stores this count without a read-modify-write.
 //!
 //! Red under: `kept-without-fence`, `rare-after-the-look`.
 
@@ -94,7 +94,7 @@ fn the_manager_checks_rarely_while_a_worker_keeps_an_entry() {
     an_entry_is_kept_while(RunningCell::check_rarely);
 }
 
-/// A worker that was woken starts. The model of its phase is a flag, which the worker sets before it starts.
+/// A worker that was woken starts. In the model, the worker's phase is a flag, which the worker sets before it starts.
 ///
 /// spec: S1.10
 #[test]

@@ -1,9 +1,9 @@
 //! Models of [`CurrentItemCell`](crate::protocol::current_item::CurrentItemCell): a reader inspects a worker that runs
 //! one item after the other.
 //!
-//! The reader finds the values of the item that it saw in the word, even if the worker goes on meanwhile. The reader
-//! also finds the queue of that item. The reader uses the shard's number to take a reference to the queue, while the
-//! queue's last item ends and another queue gets that number.
+//! The reader finds the values of the item that it saw in the word, even if the worker begins another item in the
+//! meantime. The reader also finds the queue of that item. To find it, the reader takes a reference to the queue that
+//! has the shard's number. At the same time, that queue's last item ends, and another queue gets the number.
 //!
 //! Red under: `current-item-without-acquire`, `current-item-without-release`, `current-item-without-second-look`,
 //! `current-item-keeps-what-it-finds`.

@@ -24,8 +24,8 @@ fn pool(items: u64) -> Arc<Pool> {
     Arc::new(Pool::new(Running::managed(1).unwatchable(), 2, items))
 }
 
-/// A worker sleeps in its item without a guard, until the item that is pushed meanwhile has run. The detector, or the
-/// push, wakes another worker.
+/// A worker sleeps in its item without a guard. Another item is pushed at the same time, and the worker sleeps until
+/// that item has run. The detector, or the push, wakes another worker.
 #[test]
 fn a_worker_that_sleeps_without_a_guard_is_replaced() {
     check(2, || {
@@ -59,8 +59,8 @@ fn a_worker_that_sleeps_without_a_guard_is_replaced() {
     });
 }
 
-/// A worker that runs the only item of its pool. So a thread that takes the worker out of the count looks for work and
-/// finds none.
+/// A worker that runs the only item of its pool. So if a thread takes the worker out of the count and then looks for
+/// work, it finds none.
 struct Alone(Arc<Pool>, WorkerId);
 
 impl Alone {
@@ -146,8 +146,8 @@ fn an_item_ends_while_the_detector_carries_out_a_finding() {
 }
 
 /// Two items run one after the other, and a finding may be out of date when the detector carries it out. At the end of
-/// an item the worker learns whether the detector has taken it out of the count. If the detector has done so, its
-/// finding was about this item.
+/// an item the worker learns whether the detector has taken it out of the count. If the detector has done so, the
+/// detector's finding was about this item.
 #[test]
 fn a_finding_is_not_carried_out_on_the_next_item() {
     check(3, || {

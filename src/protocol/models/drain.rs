@@ -3,7 +3,7 @@
 //!
 //! While a drain reads the limiters, an item in one limiter puts another item into the other limiter. The drain ends
 //! only after both items have ended, and then sees the effects of both. An item that arrives after the intake was shut
-//! is refused. The drain waits for an item that was admitted earlier. A look refuses no item, and also misses none.
+//! is refused. The drain waits for an item that was admitted earlier. A look neither refuses nor misses an item.
 //!
 //! Red under: `count-not-compared`, `counted-before`, `counted-passes-a-drain`, `empty-without-acquire`,
 //! `intake-in-two-steps`.
@@ -46,7 +46,7 @@ impl Queue {
         assert_eq!(self.add(limiter, Intake::Draining), Ok(()));
     }
 
-    /// Puts an item into a limiter if this intake lets the caller's item in.
+    /// Puts an item into a limiter, if the limiter admits an item that the intake `by` lets in.
     fn add(&self, limiter: usize, by: Intake) -> Result<(), Came> {
         self.counted.admit(|| match self.limiters[limiter].admit_counted(by) {
             Came::Started => Ok(()),
@@ -89,7 +89,8 @@ fn an_item_puts_another_one_into_a_limiter_that_was_read_already() {
     });
 }
 
-/// An issuer's item is either admitted and waited for, or refused, so no item arrives after the end of the drain.
+/// Either an issuer's item is admitted, and the drain waits for it, or the item is refused. So no item arrives after
+/// the end of the drain.
 ///
 /// spec: F4.3
 #[test]

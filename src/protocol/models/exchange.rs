@@ -1,10 +1,10 @@
 //! Models of [`Exchange`](crate::protocol::exchange::Exchange): a sibling takes an item that the item's own pool cannot
-//! take.
+//! run at present.
 //!
-//! Pool 0 is full because its item never ends. So an item that is pushed there must be taken by a sibling, or a worker
-//! of a sibling must be reserved for it. The sibling's last item can end at any moment. The worklist is one counter.
-//! The thread that gets a reservation carries it out in the engine's order. The thread first takes an item of the
-//! errand's home. Then it ends the errand, and then it offers the remaining items.
+//! Pool 0 is full because its item never ends. So if an item is pushed to pool 0, a sibling must take the item, or a
+//! worker of a sibling must be reserved for it. The sibling's last item can end at any moment. The worklist is one
+//! counter. The thread that gets a reservation uses it in the engine's order. The thread first takes an item of the
+//! pool to which the errand leads. Then it ends the errand, and then it offers the remaining items.
 //!
 //! Red under: `push-without-fence`, `seek-announces-nothing`, `offer-announces-nothing`, `offer-announces-once`,
 //! `announce-without-fence`, `room-clear-without-look`, `excess-clear-without-look`, `helper-leaves-without-fence`,
@@ -64,7 +64,7 @@ struct Class {
 }
 
 impl Class {
-    /// Makes pools of one CPU each. The pools that are `busy` run an item.
+    /// Makes pools of one CPU each. Each pool that is `busy` runs an item.
     fn new(busy: &[bool]) -> Self {
         let cpus: CpuSet = (0..busy.len()).collect();
         let pods: Vec<_> = cpus.iter().map(CpuSet::single).collect();
@@ -187,7 +187,7 @@ impl Class {
     }
 }
 
-/// The smallest meeting: an item arrives while a sibling gets room.
+/// The smallest case: an item arrives while a sibling gets room.
 ///
 /// spec: A3.1
 #[test]
@@ -238,7 +238,8 @@ fn two_bits_that_are_set_at_the_same_time_are_seen() {
     });
 }
 
-/// Starts these functions at the same time. The choice of the first thread does not count as a preemption.
+/// Starts these functions at the same time, each on its own thread. loom does not count the choice of the first thread
+/// as a preemption.
 fn at_once<const N: usize>(class: &Arc<Class>, threads: [fn(&Class); N]) {
     let threads = threads.map(|run| {
         let class = class.clone();
@@ -260,8 +261,8 @@ fn two_items_and_a_sibling_that_gets_room() {
     });
 }
 
-/// An item arrives at a full pool while one sibling has room and another sibling gets room. If a sibling finds its room
-/// taken, it passes the item on.
+/// An item arrives at a full pool while one sibling has room and another sibling gets room. If a sibling finds that its
+/// room was taken, it passes the item on.
 ///
 /// spec: A3.1
 #[test]
@@ -279,7 +280,7 @@ fn two_pools_and_two_siblings_with_room() {
 }
 
 /// Two siblings get room. While one of them seeks, its pool is filled with work of its own. The other sibling may have
-/// relied on the first one to take the item.
+/// relied on this sibling to take the item.
 #[test]
 fn a_seeker_whose_pool_is_filled_meanwhile_passes_the_item_on() {
     check(2, || {
@@ -309,8 +310,8 @@ fn an_item_meets_the_end_of_briskness() {
     });
 }
 
-/// A brisk pool keeps an item. It stops being brisk while a sibling gets room. The bits are left over from an earlier
-/// item: no pool is marked as having room, and pool 0 is marked as having too many items.
+/// A brisk pool keeps an item. The pool stops being brisk while a sibling gets room. The bits are left over from an
+/// earlier item: no pool is marked as having room, and pool 0 is marked as having too many items.
 ///
 /// spec: A3.1
 #[test]
@@ -326,8 +327,8 @@ fn the_end_of_briskness_meets_a_sibling_that_gets_room() {
     });
 }
 
-/// A brisk pool of one worker keeps four items. An issuer pushes the fifth item, and another thread takes stock and
-/// sees this item. Meanwhile, a sibling gets room.
+/// A brisk pool of one worker keeps four items. An issuer pushes the fifth item. Another thread *takes stock*: it
+/// checks whether the pool has more items than it keeps, and finds the fifth item. Meanwhile, a sibling gets room.
 ///
 /// spec: A3.1
 #[test]
@@ -347,7 +348,8 @@ fn a_stock_meets_a_sibling_that_gets_room() {
                     if class.pool(0).list.len() == 5 {
                         class.offer_rest(0);
                     } else {
-                        // This thread takes stock before the push. A later stock sees the fifth item.
+                        // This thread takes stock before the push. The next thread that takes stock finds the fifth
+                        // item.
                         class.pool(0).list.pop();
                     }
                 },

@@ -2,8 +2,8 @@
 //! queue.
 //!
 //! A flush ends only after all items have ended that were queued before the flush began. Its thread sees what these
-//! items wrote. The flush does not wait for later items. The same holds if another flush waits at the same time. The
-//! queue's parts are freed once, after the last access to them.
+//! items wrote. The flush does not wait for later items. All this also holds if another flush waits at the same time.
+//! The queue's parts are freed once, after the last access to them.
 //!
 //! Red under: `count-without-reference`, `counts-what-has-a-ticket`, `report-is-relaxed`, `ticket-after-admission`,
 //! `ticket-given-up-before-the-slot`, `waits-for-its-own-tickets`, `limiter-is-added-without-the-count`,
@@ -237,7 +237,7 @@ fn an_item_waits_for_the_second_of_two_flushes() {
     });
 }
 
-/// spec: F1.4: the next flush begins while an item may have left its limiter but not yet reported.
+/// spec: F1.4: the next flush begins while an item may have left its limiter, but has not reported yet.
 #[test]
 fn a_flush_begins_right_after_another_one_ended() {
     check_all(|| {
@@ -273,8 +273,8 @@ fn a_withdrawn_item_is_not_waited_for() {
     });
 }
 
-/// A flush begins a count and then gives up, and the last handle is dropped. The last item reports first, and then
-/// frees the queue.
+/// A flushing thread begins a count and then gives up waiting, and the last handle is dropped. The last item reports
+/// first, and then frees the queue.
 #[test]
 fn the_queue_of_an_abandoned_flush_ends_with_its_last_item() {
     check(3, || {
@@ -288,7 +288,7 @@ fn the_queue_of_an_abandoned_flush_ends_with_its_last_item() {
     });
 }
 
-/// As above, but an item with a ticket leaves last.
+/// Like the previous test, but the item that leaves last has a ticket.
 #[test]
 fn the_queue_ends_with_an_item_that_has_a_ticket() {
     check(3, || {
@@ -306,8 +306,8 @@ fn the_queue_ends_with_an_item_that_has_a_ticket() {
     });
 }
 
-/// A limiter is added while a flush counts. An item that arrives at this limiter either is later than the flush, or
-/// the flush waits for this item.
+/// A limiter is added while a flush counts. Either an item that arrives at this limiter comes later than the flush, or
+/// the flush waits for the item.
 #[test]
 fn a_limiter_is_added_while_a_flush_begins() {
     check(3, || {
@@ -346,8 +346,8 @@ fn a_limiter_is_added_while_a_flush_begins() {
     });
 }
 
-/// Items arrive, take tickets and leave while one count ends and the next flush begins. Each item either is counted by
-/// the second flush or has a ticket, but never both.
+/// Items arrive, take tickets and leave while one count ends and the next flush begins. Each item either has a ticket,
+/// or is counted by the second flush, but never both.
 #[test]
 fn an_item_comes_and_leaves_between_two_flushes() {
     check(2, || {

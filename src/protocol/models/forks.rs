@@ -1,5 +1,6 @@
 //! Models of [`ForkBits`](crate::protocol::forks::ForkBits), and of a thread that waits for a fork. A worker makes a
-//! fork. Meanwhile another worker leaves the count, another thread clears the worker's bit, or a thread falls asleep.
+//! fork. Meanwhile another worker leaves the count, another thread clears the forking worker's bit, or a thread falls
+//! asleep.
 //!
 //! In the models, a worker's list is a count of forks. The owner of the list stores the count without a
 //! read-modify-write.
@@ -95,8 +96,8 @@ fn a_bit_is_cleared_while_its_worker_forks() {
     });
 }
 
-/// Either the thread that waits for a fork sees the part that the fork makes, or the maker of the part sees the
-/// waiting thread.
+/// A thread waits for a fork, which makes a part. Either the waiting thread sees the part, or the thread that makes the
+/// part sees the waiting thread.
 ///
 /// spec: W7.14
 #[test]
@@ -116,8 +117,8 @@ fn a_thread_falls_asleep_while_its_fork_makes_a_part() {
     });
 }
 
-/// A thread begins to wait for its fork while this fork makes a part. The thread keeps its place, so no worker is
-/// woken.
+/// A thread begins to wait for its fork while this fork makes a part. The waiting thread keeps its place in the pool,
+/// so no worker is woken.
 ///
 /// spec: W7.14
 #[test]

@@ -1,7 +1,7 @@
 //! Models of [`ItemCell`](crate::protocol::item::ItemCell): an item is submitted, run, cancelled and submitted again.
 //!
 //! There are two shards. Each shard has a list for the item's entries. Every accepted submission that is not cancelled
-//! runs exactly once, by one worker at a time. A run sees what was written before each submission that it answers. No
+//! runs exactly once, by one worker at a time. A run sees what was written before each submission that it serves. No
 //! entry of either list is lost or doubled. At the end, the item is as good as new. The thread that drops the last
 //! reference to the item frees it.
 //!
@@ -252,7 +252,7 @@ impl Model {
         if again != NOWHERE {
             self.queue(again as usize);
         }
-        // If another run began meanwhile, this write at the end would not be ordered with that run.
+        // If another run began before this write, loom would report that the run and the write are not ordered.
         self.inside.write(|_| ());
         self.runs.fetch_add(1, Ordering::Relaxed);
     }
@@ -319,7 +319,7 @@ fn issue(model: &Arc<Model>, shard: usize, f: impl FnOnce(&Model) + 'static) -> 
     })
 }
 
-/// Two issuers submit the item to one shard while it runs. Each submission is answered by a run that saw what the
+/// Two issuers submit the item to one shard while it runs. Each submission is served by a run that sees what the
 /// submission's issuer wrote.
 ///
 /// spec: W4.1
@@ -429,7 +429,7 @@ fn a_stale_entry_is_popped_while_it_is_revived() {
     });
 }
 
-/// An issuer submits the item to shard 0. Meanwhile, a stale entry there is popped, and the item runs for shard 1.
+/// While an issuer submits the item to shard 0, a stale entry of shard 0 is popped, and the item runs for shard 1.
 #[test]
 fn a_stale_entry_is_popped_while_the_item_runs_for_another_shard() {
     check(2, || {
@@ -447,7 +447,7 @@ fn a_stale_entry_is_popped_while_the_item_runs_for_another_shard() {
 }
 
 /// The item runs and has no handle any more. Another worker pops the item's next entry and leaves it with the item. The
-/// runner puts this entry back, and the entry runs the item while the other worker still uses the item.
+/// runner puts this entry back. The item then runs with this entry while the other worker still uses it.
 #[test]
 fn an_item_without_a_handle_runs_and_is_pending() {
     check(4, || {

@@ -44,8 +44,8 @@ impl Queue {
         }
     }
 
-    /// Does what an issuer does with a new item. Returns whether an item has now got a slot: this item, or another
-    /// one. If so, the caller runs the item that has the slot.
+    /// Does what an issuer does with a new item. Returns whether an item has got a slot now. This may be the new item
+    /// or another item. If so, the caller runs the item that has the slot.
     pub(super) fn come(&self) -> bool {
         if self.limiter.admit() == Came::Started {
             return true;
@@ -96,7 +96,7 @@ impl Queue {
     }
 }
 
-/// At first, as many items are active as there are slots. Two issuers submit items while these items complete.
+/// At first, as many items are active as there are slots. Two issuers submit items while the active items complete.
 fn come_against_complete(preemptions: usize, max: usize) {
     check(preemptions, move || {
         let queue = Arc::new(Queue::new(max, max));
@@ -286,8 +286,9 @@ fn keep_the_order(preemptions: usize, issuers: &'static [&'static [&'static [u64
     });
 }
 
-/// One of two issuers may be late in counting its item as listed. In this case, a slot that is handed to the other
-/// issuer's item goes to the late issuer's item.
+/// One of two issuers may push its item to the list first, but count it as listed only after the other issuer. Then the
+/// slot that is handed out for the other issuer's item goes to the first item on the list, which is the late issuer's
+/// item.
 ///
 /// spec: Q4.1
 #[test]
@@ -295,7 +296,7 @@ fn items_of_one_issuer_keep_their_order_beside_another() {
     keep_the_order(3, &[&[&[1], &[2]], &[&[3]]]);
 }
 
-/// As above, but one of the issuers submits a batch.
+/// Like the previous test, but one of the issuers submits a batch.
 ///
 /// spec: W8.4
 #[test]

@@ -78,8 +78,8 @@ fn check(preemptions: usize, model: impl Fn() + Send + Sync + 'static) {
 ///
 /// The list is a counter instead of a mutex, because a mutex would order the threads and so hide a missing fence. Its
 /// orderings promise exactly as much as those of the real lists. A thread that pops an item sees what was written
-/// before the item was pushed. To a thread that is not ordered after a push, the list may look empty. To a thread that
-/// is not ordered after a pop, the list may still look full.
+/// before the item was pushed. The list may look empty to a thread that is not ordered after a push. It may still look
+/// full to a thread that is not ordered after a pop.
 #[derive(Debug)]
 struct List(AtomicU64);
 
@@ -114,7 +114,7 @@ impl List {
     }
 }
 
-/// Plain data, for which loom reports each pair of unordered accesses of which at least one is a write.
+/// Plain data. loom reports two accesses to this data if they are not ordered and at least one of them is a write.
 #[derive(Debug)]
 struct Data<T>(UnsafeCell<T>);
 
@@ -162,7 +162,7 @@ impl Event {
 }
 
 /// A value that one of its users frees. The memory remains valid until the model ends. So a use after the free does no
-/// harm, and loom reports it.
+/// harm, and the model reports it.
 #[derive(Debug)]
 struct Owned<T> {
     value: std::cell::UnsafeCell<ManuallyDrop<T>>,
@@ -178,8 +178,8 @@ impl<T> Owned<T> {
         Self { value: std::cell::UnsafeCell::new(ManuallyDrop::new(value)), freed: Data::new(false) }
     }
 
-    /// Frees the value. The caller must be the only thread that frees the value, and must be ordered after all other
-    /// users.
+    /// Frees the value. The caller must be the only thread that frees the value. All uses by other threads must be
+    /// ordered before the call.
     fn free(&self) {
         self.freed.write(|freed| assert!(!std::mem::replace(freed, true), "freed twice"));
         // SAFETY: the line above ensures that the value is dropped only once. loom runs one thread at a time, so no

@@ -1,8 +1,8 @@
 //! Models of [`OneShotCell`](crate::protocol::one_shot::OneShotCell): two owners, one closure, one result.
 //!
 //! A worker takes the entry while the handle joins, cancels, gives up waiting, or is dropped. The closure is consumed
-//! exactly once, the joiner sees the result, and a sleeping joiner is woken. Only the last owner frees the cell. Loom
-//! checks this, because it sees when the cell is freed.
+//! exactly once, the joiner sees the result, and a sleeping joiner is woken. Only the last owner frees the cell. loom
+//! checks this when the cell is freed.
 //!
 //! Red under: `one-shot-without-acquire`, `detached-without-acquire`, `detached-though-cancelled`,
 //! `sleep-without-a-look`, `finish-forgets-the-waiter`, `finish-in-two-steps`.

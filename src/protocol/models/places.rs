@@ -1,7 +1,7 @@
 //! Models of [`PlacesCell`](crate::protocol::places::PlacesCell): issuers that wait for a place.
 //!
 //! A place that is given back goes to an issuer in line, or stays free if no issuer waits. No place is lost or handed
-//! out twice, even if an issuer gives up at that moment. If the queue is shut, an issuer in line is told.
+//! out twice, even if an issuer gives up at that moment. If the queue is shut, each issuer in line learns of it.
 //!
 //! Red under: `line-joined-in-two-steps`, `place-handed-to-no-line`, `turn-ended-keeps-the-place`,
 //! `shut-line-is-looked-at-first`, `line-joined-after-the-check`.
@@ -41,7 +41,8 @@ fn reserve_now(cell: &PlacesCell) -> bool {
     }
 }
 
-/// Takes the only place, and gives it back while the `issuers` run. In the end, exactly one place must be free.
+/// Takes the only place, and gives it back while the `issuers` run. When all threads have ended, exactly one place must
+/// be free.
 fn while_a_place_is_given_back(preemptions: usize, issuers: [fn(&PlacesCell); 2]) {
     check(preemptions, move || {
         let cell = Arc::new(PlacesCell::new());

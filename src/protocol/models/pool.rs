@@ -35,7 +35,8 @@ pub(super) struct Worker {
     pub(super) cell: WorkerCell,
     /// The worker parks on this.
     bell: Notify,
-    /// Whether the waking thread has decided where the worker begins. It decides this before it wakes the worker.
+    /// Whether the waking thread has decided on which CPU the worker begins. The thread decides this before it wakes
+    /// the worker.
     placed: Data<bool>,
     /// Whether the worker has begun no item since it was woken. Only the worker itself uses this value.
     woken_just_now: Data<bool>,
@@ -137,7 +138,7 @@ impl Pool {
                 Phase::Between => {
                     if self.list.pop() {
                         if self.worker(id).woken_just_now.write(std::mem::take) {
-                            // The reservation is used up. In a pool without a target, this wakes the next worker.
+                            // The reservation is used up. In a pool without a target, this call wakes the next worker.
                             self.look();
                         }
                         self.worker(id).cell.begin_item(Phase::Running);

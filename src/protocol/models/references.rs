@@ -1,9 +1,9 @@
 //! Models of [`ReferenceCount`](crate::protocol::references::ReferenceCount): a thread takes a reference to a queue
 //! that it finds in the register, while the queue's last reference is given up.
 //!
-//! Either the thread comes in time and its reference keeps the queue alive, or the thread is too late and gets no
-//! reference. Exactly one party frees the queue, after the queue has left the register. Every access to the queue is
-//! ordered before the queue is freed.
+//! Either the thread gets a reference, which keeps the queue alive, or it is too late and gets no reference. Exactly
+//! one thread frees the queue, after the queue has left the register. Every access to the queue is ordered before the
+//! queue is freed.
 //!
 //! Red under: `reference-raises-the-dead`, `reference-without-acquire`, `reference-without-release`.
 
@@ -23,8 +23,8 @@ struct Executor {
 
 struct Queue {
     references: ReferenceCount,
-    /// Stands for what the owners do with the queue. Accesses are relaxed, so that they order nothing that the count
-    /// should order.
+    /// Stands for the owners' uses of the queue. Accesses are relaxed, so that they order nothing that the count should
+    /// order.
     used: AtomicU64,
 }
 

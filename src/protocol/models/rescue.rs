@@ -1,8 +1,8 @@
 //! Models of a pool in distress: its only worker cannot be made, so a rescuer does the work.
 //!
-//! Two kinds of items must not be lost. For an item of the first kind, no reservation is made, so neither a worker nor
-//! a rescuer is called. An item of the second kind is between the worklist and the sideline while a thread looks for
-//! work.
+//! Two kinds of items must not be lost. For an item of the first kind, no thread makes a reservation, so no thread
+//! calls a worker or a rescuer. An item of the second kind is between the worklist and the sideline while a thread
+//! looks for work.
 //!
 //! Red under: `push-without-fence`, `look-without-fence`, `drop-keeps-reservation`,
 //! `deadline-leaves-the-reservation`, `looks-once-for-all-dropped`.
@@ -97,8 +97,8 @@ impl Pool {
         told
     }
 
-    /// Checks that a worker is wanted for each item, as far as the pool's target permits. If work is left, also checks
-    /// that the manager was told of a deadline at which rescuers are called, or of an earlier deadline.
+    /// Checks that a worker is reserved for each item, as far as the pool's target permits. If work is left, also
+    /// checks that the manager was told of a deadline at which rescuers are called, or of an earlier deadline.
     fn assert_called(&self, told: impl IntoIterator<Item = Option<Time>>) {
         let state = self.state.lock();
         let word = self.running.load();
@@ -173,7 +173,7 @@ fn an_item_is_pushed_at_the_deadline_of_a_call() {
     });
 }
 
-/// Like the test above, but for a pool of two CPUs. The pool gives up its two reservations, while each of two pushes
+/// Like the previous test, but for a pool of two CPUs. The pool gives up its two reservations, while each of two pushes
 /// relies on one of the reservations.
 ///
 /// spec: P2 (no item is left behind without a worker)

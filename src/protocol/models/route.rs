@@ -2,8 +2,9 @@
 //! while another thread turns the route.
 //!
 //! An issuer submits two entries, as the engine does, while the route is turned from one pool to another. The first
-//! entry may reach the former pool late. Then the second entry is behind the first entry in that pool, or it is held.
-//! The second entry never overtakes the first entry, nor the entries that are already in the former pool.
+//! entry may reach the former pool late. Then the second entry is behind the first entry in that pool, or the route
+//! holds the second entry back. The second entry never overtakes the first entry, nor the entries that are already in
+//! the former pool.
 //!
 //! Red under: `turn-without-fence`, `late-leaves-it-open`, `epoch-after-the-fence`, `opens-before-what-is-held`,
 //! `held-though-open`, `plugged-by-who-came-late-needs-no-marker`.
@@ -18,7 +19,7 @@ use crate::policy::concurrency::Running;
 use crate::protocol::route::{RouteCell, RouteEpoch, Turned};
 use crate::protocol::running::RunningCell;
 
-/// The addresses of these values tell the pools apart.
+/// Values whose addresses stand for the two pools.
 static NAMES: [u64; 2] = [0, 1];
 
 fn former() -> *const u64 {
@@ -67,7 +68,7 @@ enum Place {
     Held,
 }
 
-/// The place where an issuer learns that its entry was late.
+/// The cell from which an issuer learns whether its entry was late.
 #[derive(Clone, Copy)]
 enum Look {
     AtTheRoute,
@@ -167,9 +168,9 @@ fn an_issuer_that_reads_the_pool_learns_that_its_entry_is_late() {
     a_late_entry_stays_ahead(Look::AtThePool);
 }
 
-/// An entry that reaches a third pool late plugs the route. The entries that reached the former pool earlier are marked
-/// nevertheless. Otherwise nothing would keep the former pool open, and nothing would release the held entries behind
-/// them.
+/// An entry that reaches a third pool late plugs the route. Then the route is turned away from the former pool.
+/// Although the route is plugged already, this turn pushes a marker behind the entries in the former pool. Without this
+/// marker, nothing would keep the former pool open, and held entries could overtake the entries in it.
 #[test]
 fn the_entries_of_the_former_pool_are_marked_though_the_route_is_plugged() {
     check(3, || {

@@ -2,9 +2,8 @@
 //! how workers are woken and park.
 //!
 //! Issuers push items. Meanwhile workers go idle, are refused when they start, or are woken by reservations that they
-//! made themselves. Every item must run. A lost wake-up shows as a deadlock. Except for the brisk pools, the manager
-//! does not watch the pools. A push that sets the watched bit is a read-modify-write, so it would see more than the
-//! usual push does.
+//! have made themselves. Every item must run. A lost wake-up shows as a deadlock. The manager watches only the brisk
+//! pools. A push that sets the watched bit is a read-modify-write, so it would see more than the usual push does.
 //!
 //! Red under: `push-without-fence`, `look-without-fence`, `kick-without-cas`, `leave-in-two-steps`,
 //! `start-keeps-reservation`, `rest-ignores-owed`, `retarget-without-look`, `cover-without-look`,
@@ -69,8 +68,8 @@ fn two_items_are_pushed_while_the_worker_goes_idle() {
     });
 }
 
-/// A reservation can be made while no worker is idle. Such a reservation is owed, and the next worker that rests uses
-/// it.
+/// A reservation can be made while no worker is idle. Such a reservation waits for a worker, and the next worker that
+/// rests uses it.
 #[test]
 fn two_items_are_pushed_while_two_workers_go_idle() {
     check(2, || {
@@ -124,7 +123,7 @@ fn a_pool_without_a_target_starts_every_item() {
 }
 
 /// One worker runs and never comes back. Meanwhile, an issuer pushes an item, and another thread calls `makes_room`.
-/// Only this call gives the pool room for the item. The issuer sees the room, or the other thread sees the item.
+/// Only this call gives the pool room for the item. Either the issuer sees the room, or the other thread sees the item.
 fn an_item_is_pushed_while(makes_room: fn(&Pool)) {
     check(3, move || {
         let pool = Arc::new(Pool::new(Running::managed(1).unwatchable(), 2, 1));
@@ -207,8 +206,8 @@ fn an_item_that_is_left_to_a_worker_meets_the_end_of_briskness() {
 }
 
 /// A new manager does not know that its predecessor watched the brisk pool. Meanwhile a worker finds that the pool's
-/// items are short, and leaves an item to the workers. If no thread wakes a worker for this item, the pool is brisk,
-/// and the first worker tells the new manager of it.
+/// items are short, and leaves an item to the running workers. If no thread wakes a worker for this item, the pool is
+/// brisk, and the worker that left the item tells the new manager of the pool.
 ///
 /// spec: C3.4
 #[test]
@@ -232,7 +231,8 @@ fn short_items_meet_the_end_of_the_watch() {
 }
 
 /// A worker runs, and the manager finds no room for another worker that the pool has asked for. Meanwhile the first
-/// worker leaves the count. Work is pending. So the manager sees that no worker runs, or the first worker tells it.
+/// worker leaves the count. Work is pending. So either the manager sees that no worker runs, or the first worker tells
+/// the manager.
 ///
 /// spec: E2.5 (work waits, never for ever)
 #[test]
@@ -262,10 +262,10 @@ fn the_manager_learns_that_a_pool_begins_to_starve() {
     });
 }
 
-/// A pool has asked for two workers. The manager has no room for one, and the other is on its way. An issuer finds
-/// that no worker runs, and tells the manager. The manager sees the worker on its way, and sets the short bit again.
-/// Meanwhile this worker starts, and leaves the count. In the end, the manager knows that no worker runs, or the
-/// worker tells it again. The issuer tells the manager only once.
+/// A pool has asked for two workers. The manager has no room for one of them, and the other worker is on its way. An
+/// issuer finds that no worker runs, and tells the manager. The manager sees the worker on its way, and sets the short
+/// bit again. Meanwhile this worker starts, and leaves the count. In the end, either the manager knows that no worker
+/// runs, or this worker tells the manager again. The issuer tells the manager only once.
 ///
 /// spec: E2.5 (work waits, never for ever)
 #[test]

@@ -1,8 +1,8 @@
 //! Models of an intake that is shut while items are in flight. The thread that shuts the intake empties the waiting
 //! list.
 //!
-//! Meanwhile an item that was admitted earlier is listed. This item is recalled or goes back to its issuer, and does
-//! not stay on the list. No item starts after the intake was shut, and no item is lost.
+//! Meanwhile an item that was admitted earlier is listed. This item does not stay on the list: the shutting thread
+//! recalls it, or it goes back to its issuer. No item starts after the intake was shut, and no item is lost.
 //!
 //! Red under: `list-waits-while-shut`, `complete-hands-while-shut`.
 

@@ -1,10 +1,10 @@
 //! Models of [`ThreadsCell`](crate::protocol::threads::ThreadsCell): a worker leaves while a manager finds no room,
 //! and a thread waits for the end of all threads.
 //!
-//! A manager that needs room either finds it, or is told when there is room. If a thread waits until all threads of
+//! A manager that needs room either finds room, or is told when there is room. If a thread waits until all threads of
 //! every kind are gone, it is woken. It then sees everything that these threads did, including their last destructors.
-//! If a worker becomes idle while a worker is asked to give way, the idle worker is found, or leaves by itself. If
-//! several busy workers are asked, exactly one of them gives way.
+//! If a worker becomes idle while the manager asks a worker to give way, the manager finds the idle worker, or this
+//! worker leaves by itself. If several busy workers are asked, exactly one of them gives way.
 //!
 //! Red under: `asks-after-the-look`, `full-in-two-steps`, `gives-way-in-two-steps`, `last-thread-wakes-no-waiter`,
 //! `thread-leaves-without-release`, `threads-wait-without-acquire`, `gone-as-it-leaves`.
@@ -59,7 +59,7 @@ fn the_last_destructor_ends_the_wait() {
     });
 }
 
-/// The manager makes a worker before it ends. There is no moment in between at which all threads are gone.
+/// The manager makes a worker and then ends. There is no moment between the two at which all threads count as gone.
 #[test]
 fn a_manager_that_ends_leaves_a_worker() {
     check_all(|| {

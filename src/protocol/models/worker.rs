@@ -14,8 +14,8 @@ use crate::policy::worker::Phase;
 use crate::protocol::worker::WorkerCell;
 use crate::sys::sync::Mutex;
 
-/// A worker is already awake when it is woken. So it neither parks nor takes the lock, and only the word orders the two
-/// threads.
+/// A worker is already awake when its waker wakes it. So it neither parks nor takes the lock, and only the word orders
+/// the worker after its waker.
 #[test]
 fn a_woken_worker_sees_what_its_waker_wrote() {
     check_all(|| {

@@ -36,7 +36,7 @@ fn a_turn_marks_the_entries_of_a_pool_though_a_late_entry_has_plugged_the_route(
     let user = |at: usize| Rc::clone(&pools[at].1);
     let route: RouteCell<u64, (), Rc<()>> = RouteCell::new(name(0), user(0));
     assert_eq!(route.turn(name(1), user(1), || (), || false, || ()), Turned::Clear(user(0)));
-    // Now an entry lies in the second pool.
+    // At this point, an entry lies in the second pool.
     route.late(user(0), || ());
     assert_eq!(route.turn(name(2), user(2), || (), || true, || ()), Turned::Marked);
     assert_eq!(Rc::strong_count(&pools[1].1), 2, "the pool stays open");

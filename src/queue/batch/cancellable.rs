@@ -8,8 +8,8 @@ use super::Batch;
 
 /// Batches of closures that can be cancelled from outside.
 impl<C: IntoIterator> Batch<'_, C> {
-    /// Lets a token cancel the items, as [`Submission::token`](crate::Submission::token) does. Each item gets its own
-    /// token, which is a [child](CancelToken::child) of `token`.
+    /// Makes each item cancellable by `token`, as [`Submission::token`](crate::Submission::token) does. Each item gets
+    /// its own token, which is a [child](CancelToken::child) of `token`.
     ///
     /// # Examples
     ///

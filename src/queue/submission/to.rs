@@ -1,4 +1,4 @@
-//! The bytes of a submission, and how the submission queues its closure.
+//! The number of bytes that a submission declares, and the way in which a submission queues its closure.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,18 +21,18 @@ use super::Submission;
 
 /// Submissions of closures that keep much memory.
 impl<I> Submission<'_, I> {
-    /// Says how many bytes the closure keeps in memory until it runs, such as the length of a buffer. If the executor
-    /// has a limit on the bytes of pending items ([`max_pending_bytes`](crate::ExecutorBuilder::max_pending_bytes)),
-    /// the bytes count from the submission until the closure begins. If the closure never begins, its bytes count
-    /// until it is dropped. So the bytes of a [delayed](Self::after) item count during the delay, too. Without a
-    /// limit, this option has no effect. By default, a closure has no bytes. Of several calls, the last one applies.
-    /// More than 2^48 bytes count as 2^48.
+    /// Says how many bytes the closure keeps in memory until it runs, such as the length of a buffer. The executor may
+    /// have a limit on the bytes of pending items ([`max_pending_bytes`](crate::ExecutorBuilder::max_pending_bytes)).
+    /// Without a limit, this option has no effect. With a limit, the bytes count from the submission until the closure
+    /// begins, so those of a [delayed](Self::after) item count during the delay, too. If the closure never begins, its
+    /// bytes count until it is dropped. By default, a closure has no bytes. If this method is called several times, the
+    /// last call applies. More than 2^48 bytes count as 2^48.
     ///
-    /// If there is no room for the bytes, the submission is refused with [`QueueError::Full`], waits, or lets the
-    /// issuer run the item, as the queue's [`when_full`](crate::WorkQueueBuilder::when_full) says. While an issuer
-    /// waits, it occupies a place among the pending items. The wait may last until the delay of another item ends. A
-    /// permit reserves no bytes. A [periodic](Self::spawn_every) item has no bytes, because it keeps its closure while
-    /// it runs.
+    /// If there is no room for the bytes, the queue's [`when_full`](crate::WorkQueueBuilder::when_full) decides: the
+    /// queue refuses the submission with [`QueueError::Full`](crate::QueueError::Full), the issuer waits, or the issuer
+    /// runs the item itself. While an issuer waits, it occupies a place among the pending items. The wait may last
+    /// until the delay of another item ends. A permit reserves no bytes. A [periodic](Self::spawn_every) item has no
+    /// bytes, because it keeps its closure in memory even while it runs.
     ///
     /// # Examples
     ///
@@ -65,11 +65,12 @@ pub(in crate::queue) struct To<'queue> {
     pub(in crate::queue) bytes: u64,
 }
 
-/// The place for an item, and its reserved place among the pending items.
+/// The [`Place`] (which CPU) for an item, and the place among the pending items that a permit has reserved for it, if
+/// there is one.
 pub(in crate::queue) type Places<'queue> = (Place, Option<Kept<'queue>>);
 
 impl<'queue, F> Submission<'queue, F> {
-    /// Checks the options of a closure. Returns the closure, its places, and the other options.
+    /// Checks the options of a closure. Returns the closure, its two [`Places`], and the other options.
     pub(super) fn into_parts(self) -> Result<(F, Places<'queue>, To<'queue>), Refused<F>> {
         let Self { queue, item: closure, options, permit, leash, bytes } = self;
         match places(queue, &options, permit) {
@@ -140,14 +141,15 @@ struct Parts<'queue> {
     after: Duration,
     token: Option<Token>,
     options: ClosureOptions,
-    /// The slot for the timer, if the item has a delay and a token.
+    /// Takes the name of the timer once the timer is armed. `None` if the item has no delay or no token.
     timer: Option<ArmedTimer>,
 }
 
 impl<'queue> To<'queue> {
     fn into_parts(self) -> Parts<'queue> {
         let Self { queue, after, name, token, bytes } = self;
-        // An item whose delay ends after its deadline cannot begin in time, so its owner is told at the deadline.
+        // If the delay ends after the deadline, the item cannot begin in time. So its timer fires at the deadline, and
+        // its owner is told then.
         let left = token.as_ref().map(|token| token.deadline().since(clock::now()));
         let after = left.map_or(after, |left| after.min(left));
         let armed = token.as_ref().filter(|_| !after.is_zero()).map(Armed::new);
@@ -157,7 +159,8 @@ impl<'queue> To<'queue> {
     }
 }
 
-/// Checks the options. Returns the place for the item, and its reserved place among the pending items.
+/// Checks the options. Returns the [`Place`] (which CPU) for the item, and the place among the pending items that the
+/// permit has reserved for it, if there is a permit.
 pub(super) fn places<'queue>(
     queue: &'queue WorkQueue,
     options: &Options,

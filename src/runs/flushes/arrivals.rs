@@ -1,5 +1,5 @@
-//! The items of these runs that are on their way to the waiting list. The functions make their calls in the engine's
-//! order.
+//! The items of these runs that are on their way to the waiting list. The functions call the cells in the same order as
+//! the engine does.
 
 #![forbid(unsafe_code)]
 

@@ -1,5 +1,5 @@
-//! Random runs of several flushes at the same time, over several limiters. Later items wait for the flushes. Some
-//! items are reusable, and are cancelled and queued again during the flushes.
+//! Random runs of several flushes at the same time, over several limiters. Some items that are queued after a flush has
+//! begun wait for this flush. Some items are reusable, and are cancelled and queued again during the flushes.
 //!
 //! The cells are the crate's own, and each step of a thread is one call into them. The loom models cover interleavings
 //! *within* such a call. `CMWQ_SIM_RUNS` and `CMWQ_SIM_SEED` have the same meaning as for all runs.
@@ -51,7 +51,8 @@ enum State {
     /// The item has a slot, but its issuer has not queued it yet.
     Admitted,
     Listed,
-    /// The item has a slot. A one-shot item runs. The entry of a reusable item waits for a worker.
+    /// The item has a slot. If it is a one-shot item, it runs. If it is an entry of a reusable item, it waits for a
+    /// worker.
     Active,
     /// This entry runs the reusable item.
     Running,
@@ -115,7 +116,7 @@ struct World {
     flushers: Vec<Flusher>,
     /// Whether a thread was told to end the count and has not done so yet.
     ends_count: bool,
-    /// How many references to the queue the counts stand for.
+    /// The number of references to the queue for which the flushes' counts stand.
     references: usize,
     seen: Seen,
 }

@@ -1,4 +1,4 @@
-//! Reusable items of these runs. The runs make the calls in the engine's order.
+//! Reusable items of these runs. The runs call the cells in the same order as the engine does.
 
 #![forbid(unsafe_code)]
 
@@ -58,16 +58,16 @@ impl Work {
 impl World {
     pub(super) fn begin_to_queue(&mut self) {
         let (work, limiter) = (self.prng.below(self.works.len()), self.prng.below(self.limiters.len()));
-        // A run of the item may keep the entry of another submission. When a flush began, this other submission may
-        // only have been admitted. So while such a submission of the item exists, the item waits only for flushes that
-        // began before that submission.
+        // A run of the item may keep the entry of another submission of the item. A flush that began after that
+        // submission was admitted may then wait for this run (see `exception`). So while such submissions exist, the
+        // item may wait only for flushes that began before the first of them.
         let issues = self.issues.iter().filter(|issue| issue.work == work);
         let begun = issues.map(|issue| issue.submission.begun).min();
         let waits_for = self.choose_a_flush(begun.unwrap_or(usize::MAX));
         self.begin_issue(work, limiter, waits_for);
     }
 
-    /// Lets a thread begin to queue an item. If the item needs a new entry, the thread goes on in
+    /// Lets a thread begin to queue an item. If the item needs a new entry, the thread continues in
     /// [`end_issue`](Self::end_issue).
     fn begin_issue(&mut self, work: usize, limiter: usize, waits_for: Option<usize>) {
         let submission = Submission { begun: self.flushers.len(), waits_for };

@@ -222,7 +222,7 @@ fn stream(setup: &Setup, pods: usize, from: Duration, until: Duration) {
 
 /// spec: A3.10 (steady load makes the bound longer, up to the longest one): first, a long stream of items begins in
 /// time. Then other processes take the CPUs of the items' pod, and the CPUs of the siblings that are called. The bound
-/// holds for every moment between two rounds of the manager.
+/// holds at whatever moment between two rounds of the manager the CPUs are taken.
 #[test]
 fn after_a_stream_an_item_whose_cpus_are_taken_keeps_to_the_longest_bound() {
     for taken in 1..=3_u32 {

@@ -32,8 +32,8 @@ fn make_brisk(setup: &Setup, until: Duration) {
     assert!(conserve::is_brisk(setup, 0));
 }
 
-/// spec: A3.8, A3.10: the workers of a brisk pod run a small backlog themselves. Workers of other pods take only few
-/// of the items. These few items arrive just after a watch has ended, because a pod without a backlog is not watched.
+/// spec: A3.8, A3.10: the workers of a brisk pod run a small backlog themselves. Workers of other pods take only a few
+/// items, which arrive just after a watch of the pod has ended. (A pod without a backlog is not watched.)
 #[test]
 fn a_brisk_pod_keeps_a_small_backlog() {
     always(AffinityScope::Cache, |setup| {
@@ -86,7 +86,7 @@ fn items_that_are_not_quite_short_leave_a_brisk_pod_within_the_bound() {
 }
 
 /// Items that are not quite short leave a pod of six CPUs within the bound, too. The workers of this pod have run very
-/// short items before. So each worker takes stock only after many further items.
+/// short items before. So each worker judges the pool only after many further items.
 ///
 /// spec: A3.10
 #[test]

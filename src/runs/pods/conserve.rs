@@ -1,20 +1,20 @@
 //! The exact bound of work conservation: how long an item may wait while a CPU of its class idles.
 //!
-//! An item that may leave its pod *waits* from its submission until it begins. A pod *idles* while it has an unused
-//! CPU and fewer counted workers than CPUs, and none of its workers waits for a CPU. (A worker that waits was placed
-//! on a CPU that its waker was about to leave but did not leave. The worker gets this CPU after a time slice.) The
-//! unbroken time for which an item waits while a pod idles is at most
+//! An item that may leave its pod *waits* from its submission until it begins. A pod *idles* while three conditions
+//! hold: it has an unused CPU, it has fewer counted workers than CPUs, and none of its workers waits for a CPU. (A
+//! worker that waits was placed on a CPU that its waker was about to leave but did not leave. The worker gets this CPU
+//! after a time slice.) The unbroken time for which an item waits while a pod idles is at most
 //!
 //! > one wake-up latency × (1 + diversions) + the patience of the item's pod + the patience of each futile pod + the
 //! > time in which the item's pod is brisk + the time for which the item stays with the worker that queued it
 //!
 //! *Patience* is the time by which a pod's woken worker may be late before siblings may take its item. After a pause,
 //! the patience is [`AFTER_A_PAUSE`]. In a stream of the pod's wake-ups, the patience is the time for which the stream
-//! has lasted, up to [`IN_A_STREAM`]. A stream ends with a pause of [`PAUSE`]. An item waits for the items of a
-//! *brisk* pod for [`BRISK`] at most. A pod can be brisk only if one of its workers has begun [`MANY`] items within
-//! [`SOON`] in the last [`PAUSE`]. Once a worker of the pod has begun so many items, an item that another item has
-//! queued may stay with the other item's worker, for [`LOCAL`] at most. The documentation promises these numbers. The
-//! checks do not read policy's own numbers, so they fail if policy becomes less exact.
+//! has lasted, up to [`IN_A_STREAM`]. A stream ends with a pause of [`PAUSE`]. An item waits for the items of a *brisk*
+//! pod for [`BRISK`] at most. A pod can be brisk only if one of its workers has begun [`MANY`] items within [`SOON`] in
+//! the last [`PAUSE`]. Once a worker of the pod has begun so many items, an item that was queued by another item may
+//! stay with that item's worker, for [`LOCAL`] at most. The documentation promises these numbers. The checks do not
+//! read policy's own numbers, so they fail if policy becomes less exact.
 //!
 //! While the item waits, a worker of another pod may be called for the item's pod, but may find work of its own pod
 //! when it arrives. Then another worker is called. *Diversions* count such workers: they are the workers of other pods
@@ -82,7 +82,7 @@ pub(super) struct Waits {
     brisk: bool,
     /// Whether another item has queued this item.
     by_item: bool,
-    /// Whether this item may have stayed with the other item's worker.
+    /// Whether this item may have stayed with the worker of the item that queued it.
     local: bool,
 }
 
@@ -107,7 +107,7 @@ pub(super) struct Ledger {
     /// The longest time from a wake-up until the thread is ready.
     latency: Duration,
     pod_size: usize,
-    /// For each pod that has room, the time since which it has had room at every moment.
+    /// For each pod that has room, the time since which it has had room without a break.
     roomy: BTreeMap<Pod, Time>,
     /// The pods that have called workers but have no CPU for them.
     futile: BTreeSet<Pod>,

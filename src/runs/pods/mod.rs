@@ -138,16 +138,16 @@ impl Log {
     }
 }
 
-/// An executor on a machine of several caches, and a managed queue. The calling thread needs no CPU. This thread is
-/// the director, which decides what happens next.
+/// An executor on a machine of several caches, and a managed queue. The thread that makes a setup occupies no CPU of
+/// the machine. This thread is the director, which decides what happens next.
 #[derive(Clone)]
 pub(super) struct Setup {
     pub(super) executor: Executor,
     pub(super) queue: WorkQueue,
     pod_size: usize,
     log: Arc<Mutex<Log>>,
-    /// Whether no thread interrupts another thread. If so, a thief that begins an item finds the pools as they were
-    /// when it took the item.
+    /// Whether the machine never interrupts one thread for another. If so, a thief that begins an item finds the pools
+    /// as they were when it took the item.
     is_calm: bool,
 }
 
@@ -321,7 +321,7 @@ impl Setup {
     }
 
     /// Checks the delays of these items. The time during which a thread waits in the middle of a step does not count
-    /// against the longest delay, because another thread may wait for a lock of this thread.
+    /// against the longest delay. In that time, another thread may wait for a lock of this thread.
     pub(super) fn assert_delays(&self, items: &[ItemId], within: RangeInclusive<Duration>) {
         for item in items {
             let (delay, in_steps) = (self.delay(*item), self.log.lock().items[*item].in_steps);

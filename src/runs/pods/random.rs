@@ -24,9 +24,9 @@ const RUNS: u64 = 250;
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Burn(Duration),
-    /// Under a guard.
+    /// Sleeps under a guard.
     Block(Duration),
-    /// Without a guard.
+    /// Sleeps without a guard.
     Nap(Duration),
     /// Queues the item with this number, from the present item's CPU.
     Queue(usize),
@@ -59,7 +59,7 @@ struct Load {
     acts: Vec<(Duration, Act)>,
 }
 
-/// How many items began at home and away, and the longest wait while a pod had room.
+/// The numbers of items that began in their own pod and in another pod, and the longest wait while a pod had room.
 #[derive(Default, Debug)]
 struct Seen {
     home: usize,

@@ -1,4 +1,4 @@
-//! The rules that hold at each moment at which no thread can take a step, so that time passes next.
+//! The rules that hold whenever time is about to pass, because no thread can take a step.
 
 use std::sync::Arc;
 
@@ -23,10 +23,10 @@ pub(super) struct Rules {
     pub(super) closes_pools: bool,
 }
 
-/// Checks from now on that counts are exact, and that each pool keeps a spare. Also checks that each pool that has
-/// work has as many workers as it wants. If issuers name no CPUs, also checks that no pool has too much work while a
-/// sibling has room. (An item whose issuer names a CPU stays there.) This last check omits a pool whose workers are
-/// late, because such a pool gives its items away only at the manager's next check.
+/// Checks from now on that counts are exact, and that each pool keeps a spare (an idle worker). Also checks that each
+/// pool that has work has as many workers as it wants. If issuers name no CPUs, also checks that no pool has too much
+/// work while a sibling has room. (An item whose issuer names a CPU stays there.) This last check omits a pool whose
+/// workers are late, because such a pool gives its items away only at the manager's next check.
 pub(super) fn watch(executor: &Executor, rules: Rules) {
     let upkeep = Arc::downgrade(&executor.inner.upkeep);
     machine::check(Box::new(move |moment| {
@@ -68,7 +68,7 @@ fn counts_are_exact(pool: &Pool, now: Time) {
     assert_eq!(word.running(), counted, "at {now:?} of pool {name}: {:?}", phases().collect::<Vec<_>>());
     let woken = phases().filter(|phase| *phase == Phase::Waking).count() as u64;
     assert!(word.waking() >= woken, "at {now:?} pool {name} has woken {woken} workers: {word:?}");
-    // A pool of several CPUs may have been covered until now.
+    // A pool of several CPUs may have been covered until now, so that it could run twice as many workers.
     let most = word.target().map_or(1, |target| if target > 1 { 2 * target } else { 1 });
     assert!(word.waking() <= most, "at {now:?} pool {name} wakes too many: {word:?}");
 }

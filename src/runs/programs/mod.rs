@@ -35,13 +35,13 @@ use crate::{Executor, TopologySource, WhenFull, WorkQueue, WorkQueueBuilder};
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Burn(Duration),
-    /// Under a guard.
+    /// Sleeps under a guard.
     Block(Duration),
-    /// Under a guard for a block that is usually short.
+    /// Sleeps under a guard for a block that is usually short.
     MayBlock(Duration),
     /// Runs until the item is asked to stop, but at most for this time.
     Ask(Duration),
-    /// Without a guard.
+    /// Sleeps without a guard.
     Nap(Duration),
     /// Queues an item, unless the item is refused.
     Spawn(usize, usize),
@@ -71,7 +71,7 @@ enum Operation {
     ModDelayed(usize, usize, Duration),
     Cancel(usize),
     CancelSync(usize),
-    /// For some time.
+    /// Disables the item for some time.
     Disable(usize, Duration),
     FlushWork(usize),
     Flush(usize),
@@ -79,7 +79,7 @@ enum Operation {
     Drain(usize),
     SetMaxActive(usize, usize),
     ApplyAttrs(usize, usize),
-    /// For some time.
+    /// Freezes the executor for some time.
     Freeze(Duration),
     Pause(Duration),
 }
@@ -114,7 +114,7 @@ struct Kind {
     high_priority: bool,
     freezable: bool,
     rescuer: bool,
-    /// Whether the queue holds few items, and lets its callers run the others.
+    /// Whether the queue holds only a few items, and a caller that finds it full runs the item itself.
     callers_run: bool,
     weight: Option<u32>,
 }
@@ -288,8 +288,8 @@ impl Program {
     }
 
     /// Draws whether the callers of the first queue run its items. Items of other queues may wait for a place in this
-    /// queue. So that these waits form no cycle, callers never run the items of another queue, and in a program that
-    /// may lack threads, they run no items at all.
+    /// queue. Two rules keep these waits from forming a cycle: callers run no items of other queues, and they run no
+    /// items at all in a program that may lack threads.
     fn draw_callers(&mut self, random: &mut Rng) {
         let first = &mut self.queues[0];
         let fits = matches!(first.which, Which::Managed | Which::Unbound);
@@ -313,7 +313,8 @@ impl Program {
         self.issuers.iter().flatten().any(is_it)
     }
 
-    /// Returns the largest number of items of a queue that can be active, whatever the queue's limit is at the moment.
+    /// Returns the largest number of the queue's items that can ever be active at a time, whatever the queue's limit is
+    /// now.
     fn ceiling(&self, queue: usize) -> u64 {
         let kind = self.queues[queue];
         let set = self.issuers.iter().flatten().filter_map(|what| match what {

@@ -5,15 +5,15 @@
 //!
 //! * **CPUs.** Each cache has up to [`OF_CACHE`] CPUs. A thread keeps its CPU until it waits, or until another thread
 //!   has waited for that CPU for [`SLICE`].
-//! * **Lines.** It takes 40 ns to get a line from a CPU of the same cache, and 110 ns from another cache. A line
-//!   serves one CPU after the other. It stays with each CPU until the thread there has repeated a failed exchange. The
+//! * **Lines.** It takes 40 ns to get a line from a CPU of the same cache, and 110 ns from another cache. A line serves
+//!   one CPU after the other. It stays with each CPU until the thread on this CPU has repeated a failed exchange. The
 //!   machine has [lines](crate::sys::machine::Costs) for the crate's atomics and locks, and for the ends of its
 //!   worklists and waiting lists. In addition, each item has a line that its issuer writes and its worker reads.
 //! * **Waking.** A thread that unparks another thread uses 2 µs of CPU time for this call. The other thread begins at
-//!   most 5 µs after the beginning of the call. One idle worker of each pool stays awake for up to 20 µs. Waking this
-//!   worker takes only the time of the lines that move.
+//!   most 5 µs after the beginning of the call. One idle worker of each pool stays awake for up to 20 µs. To wake this
+//!   worker takes only the time in which the lines move.
 //! * **Everything else.** The submission of an item takes [`SUBMITS`]. The run of an item, together with its worker's
-//!   own steps, takes [`Load::runs`]. Both are times on one CPU.
+//!   own steps, takes [`Load::runs`]. Both are times of a single CPU.
 
 mod page;
 
@@ -58,7 +58,7 @@ enum Load {
 
 const LOADS: [Load; 5] = [Load::OneIssuer, Load::Empty, Load::Short, Load::Chain, Load::FanOut];
 
-/// How much work a row does.
+/// The amount of work that a row does.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Size {
     /// Enough for the pools to make their workers.
@@ -126,7 +126,7 @@ struct Row {
 }
 
 impl Row {
-    /// Does what an item does. `line` is the address of the item's own line.
+    /// Runs an item. `line` is the address of the item's own line.
     fn run(&self, line: usize) {
         touch(line, false);
         burn(self.runs);
@@ -201,7 +201,7 @@ impl Row {
         };
         let threads: Vec<_> = (0..issuers).map(issue).collect();
         threads.into_iter().for_each(|thread| thread::join(thread, Until::FOREVER).unwrap());
-        // This loop does not flush or wait for the queue, because then the queue would have to count its items.
+        // This loop does not flush the queue, because the queue would have to count its items for a flush.
         while self.items() < end {
             pause(micros(1));
         }

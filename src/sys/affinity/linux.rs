@@ -38,8 +38,8 @@ pub(crate) fn watched_cpus() -> Option<CpuSet> {
     process_cpus().ok()
 }
 
-/// Pins through `core_affinity` only to CPUs that fit into the mask of that crate, because the crate panics for other
-/// CPUs.
+/// Binds the calling thread to one CPU. Uses `core_affinity` only for CPUs that fit into the mask of that crate,
+/// because the crate panics for other CPUs.
 pub(crate) fn pin_to_cpu(cpu: usize) -> bool {
     if machine::current().is_none() && cpu < libc::CPU_SETSIZE as usize {
         core_affinity::set_for_current(core_affinity::CoreId { id: cpu })
@@ -55,7 +55,7 @@ pub(crate) fn pin_to_set(cpus: &CpuSet) -> io::Result<()> {
     }
 }
 
-/// Binds a thread of a made-up machine.
+/// Binds a thread of a made-up machine (a simulation for tests).
 fn bind_made_up(thread: Tid, cpus: &CpuSet) -> io::Result<()> {
     match machine::bind(thread, cpus) {
         Some(true) => Ok(()),

@@ -6,10 +6,10 @@ use std::ptr;
 
 use crate::sys::sync::AtomicU64;
 
-/// Advice that Linux refuses.
+/// A value for `madvise` that Linux refuses.
 const NO_ADVICE: libc::c_int = -1;
 
-/// Makes a new word. Returns `None` if the kernel has no such pages, or if no page can be mapped.
+/// Makes a new word. Returns `None` if the kernel cannot clear a page at a fork, or if no page can be mapped.
 pub(super) fn word() -> Option<&'static AtomicU64> {
     // The system rounds up to a page.
     let length = size_of::<AtomicU64>();
@@ -21,8 +21,8 @@ pub(super) fn word() -> Option<&'static AtomicU64> {
     }
     // SAFETY: the page was mapped just now, and no other reference to it exists.
     let advised = |advice| unsafe { libc::madvise(page, length, advice) } == 0;
-    // Linux refuses this advice. An emulator that accepts this advice ignores all advice. An example is qemu's user
-    // emulation of other architectures.
+    // Linux refuses `NO_ADVICE`. An emulator that accepts `NO_ADVICE` ignores all advice, so it would not clear the
+    // page. An example is qemu's user emulation of other architectures.
     if advised(NO_ADVICE) || !advised(libc::MADV_WIPEONFORK) {
         // SAFETY: as above.
         unsafe { libc::munmap(page, length) };

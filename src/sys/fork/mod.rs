@@ -1,8 +1,8 @@
 //! Detection of forks: each object records the process that made it.
 //!
-//! A forked child has the memory of its parent, but only the thread that forked. In this memory, threads that do not
-//! exist in the child may hold locks, or may have begun to wait. So each object that relies on threads records the
-//! process that made it ([`Origin`]), and checks this record before it takes a lock or waits.
+//! A forked child has a copy of its parent's memory, but only the thread that forked. According to this memory, threads
+//! that do not exist in the child may hold locks, or may have begun to wait. So each object that relies on threads
+//! records the process that made it ([`Origin`]), and checks this record before it takes a lock or waits.
 //!
 //! Contract of a *word*: the word keeps the value that a process stores in it, and is 0 in every process that is forked
 //! afterwards. The check is one relaxed load. One load suffices, because a child begins with one thread, which sees the
@@ -27,8 +27,7 @@ mod portable;
 
 pub(crate) use portable::end_process;
 
-/// The process that made an object. That process is the calling process, or a process from which the calling process
-/// descends by forks.
+/// The process that made an object. That process is the calling process or one of its ancestors.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Origin(u64);
 
@@ -83,9 +82,9 @@ fn find_word() -> &'static AtomicU64 {
     }
 }
 
-/// A value that exists once in each process, and is made when it is first used. A child makes its own value, so it does
-/// not wait for a thread of its parent that was making the parent's value. The parent's value stays in memory for the
-/// objects that refer to it.
+/// A value that exists once in each process, and is made when it is first used. A child makes its own value. Otherwise
+/// it could wait for ever for a thread of its parent that was making the value at the time of the fork. The parent's
+/// value stays in memory for the objects that refer to it.
 pub(crate) struct PerProcess<T: 'static>(AtomicPtr<Place<T>>);
 
 struct Place<T> {

@@ -1,4 +1,4 @@
-//! The baton of a machine: which thread runs, and how this thread gives way to another thread.
+//! The *baton* of a machine, which is the right to run: which thread has it, and how this thread passes it on.
 
 use std::any::Any;
 use std::collections::HashMap;
@@ -140,7 +140,8 @@ impl Machine {
     pub(super) fn sleep(&self, me: Tid, key: Key, until: Option<Time>, rests: Rests) -> bool {
         let mut inner = self.enter();
         if !self.fine && until.is_some_and(|until| until <= inner.schedule.now) {
-            // The time has come already, so the thread polls. It lets the other threads go on first.
+            // The time has come already. A thread with such a timeout polls, so it first lets the other threads take
+            // their turns.
             if !QUIET.get() {
                 self.let_others_go_on(inner, me);
             }
@@ -226,7 +227,8 @@ impl Machine {
 
     fn wait_for_turn(&self, mut inner: Guard<'_>, me: Tid) {
         if let Some(lock) = held().filter(|_| !self.fine) {
-            // If another thread of the machine needs the lock, it waits for the lock without giving the baton away.
+            // Another thread of the machine might need the lock. It would then wait for the lock without giving the
+            // baton away.
             inner.fail(format!("a thread gives the baton away while it holds {lock}"));
         }
         let baton = Arc::clone(&inner.batons[me]);

@@ -1,8 +1,8 @@
 //! The CPUs of a machine: which thread has each CPU, and for how long.
 //!
-//! A thread that becomes ready gets an idle CPU of its mask. A thread that burns shares its CPU, in time slices, with
-//! the threads that wait for this CPU. A thread with a *claim* goes before all others, and immediately takes a CPU
-//! from a thread without a claim.
+//! A thread that becomes ready gets an idle CPU of its mask. A thread *burns* while it uses its CPU for some time. In
+//! time slices, it then shares this CPU with the threads that wait for the CPU. A thread with a *claim* goes before all
+//! threads without a claim, and immediately takes a CPU from one of them.
 
 #![forbid(unsafe_code)]
 
@@ -53,7 +53,8 @@ impl Schedule {
         (0..self.cpus.len()).filter(|cpu| self.cpus[*cpu].is_none()).collect()
     }
 
-    /// Lets a thread of another process take this CPU for the given time. This thread has a claim, and takes no steps.
+    /// Lets a thread of another process take this CPU for the given time. The other process's thread has a claim, and
+    /// takes no steps.
     pub(super) fn take(&mut self, cpu: usize, time: Duration) {
         assert!(!time.is_zero(), "it would have to take a step");
         let thread = self.add("neighbour".to_owned(), Some(CpuSet::single(cpu)));
@@ -179,7 +180,7 @@ impl Schedule {
         }
     }
 
-    /// Lets the thread use its CPU for this time.
+    /// Makes the thread use its CPU for this time.
     pub(super) fn burn(&mut self, thread: Tid, time: Duration) {
         if self.threads[thread].mask.is_none() {
             return self.sleep(thread, Some(self.now + time));
@@ -190,7 +191,7 @@ impl Schedule {
         }
     }
 
-    /// Lets the thread run only on these CPUs from now on.
+    /// Binds the thread to these CPUs. Does nothing if the thread needs no CPU.
     pub(super) fn bind(&mut self, thread: Tid, cpus: CpuSet) {
         if self.threads[thread].mask.is_none() {
             return;

@@ -20,11 +20,11 @@ pub(super) struct Faults {
     random: Rng,
     /// The number of attempts to make a thread so far.
     threads: u64,
-    /// For each range of refused threads, the time of the first refusal.
+    /// For each entry of `no_threads_from` in the plan, the time at which this entry first refused a thread.
     refused_since: Vec<Option<Time>>,
-    /// For each choice of a submission, the number of submissions so far that match the choice.
+    /// For each planned refusal, the number of matching submissions so far.
     submissions: Vec<u64>,
-    /// For each choice of a run of an item, the number of runs so far that match the choice.
+    /// For each planned panic, the number of matching runs of items so far.
     runs: Vec<u64>,
     steps: u64,
     /// The thread that shuts the executors down.
@@ -64,9 +64,9 @@ impl Faults {
         by_number || self.plan.no_threads_during.iter().any(|times| times.contains(&at))
     }
 
-    /// Returns the time at which the last of the known periods without new threads ends. This function considers only
-    /// periods that have begun and that do not last for ever. The time may lie in the future. If there is no such
-    /// period, returns the start of the run.
+    /// Returns the latest end of a period without new threads. Only periods that have begun and that do not last for
+    /// ever are considered. The returned time may lie in the future. If there is no such period, returns the start of
+    /// the run.
     pub(super) fn threads_since(&self, now: Time) -> Time {
         let begin = Time::default();
         let ranges = self.plan.no_threads_during.iter().map(|times| (begin + times.start, begin + times.end));

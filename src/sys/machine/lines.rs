@@ -6,12 +6,13 @@
 //! does the first access to a line.
 //!
 //! At the instant at which a line arrives at a CPU, this CPU has the line, even if other CPUs already wait for it. So
-//! a thread whose compare-and-exchange fails repeats it at once, and then succeeds. A failed exchange leaves the line
-//! in the CPU's own cache, and the next attempt comes long before the line could reach another CPU. If each attempt
-//! had to wait for all other CPUs instead, one of these CPUs would change the value meanwhile. Of 80 CPUs that repeat
-//! such exchanges, all but one would fail in each round, and the line would move 80 times for each change.
+//! if a thread's compare-and-exchange fails, the thread repeats it at once, and then succeeds. A real CPU behaves in
+//! this way: a failed exchange leaves the line in the CPU's own cache, and the next attempt comes long before the line
+//! could reach another CPU. If each attempt had to wait for all other CPUs instead, one of these CPUs would change the
+//! value in the meantime. Of 80 CPUs that repeat such exchanges, all but one would fail in each round, and the line
+//! would move 80 times for each change.
 //!
-//! The model knows the crate's atomics and locks, and the ends of worklists and waiting lists. It knows neither the
+//! The model covers the crate's atomics and locks, and the ends of worklists and waiting lists. It covers neither the
 //! memory that the locks protect, nor reference counts, nor the workers' own lists. Threads that need no CPU have no
 //! copies. Only an unpark counts as a wake-up. It costs nothing to wake a thread that waits for a lock.
 
@@ -55,7 +56,7 @@ impl Moved {
 
 #[derive(Debug, Default)]
 struct Line {
-    /// The CPUs that have a copy, as a bit for each.
+    /// The CPUs that have a copy. Each CPU has one bit.
     copies: u128,
     /// The time at which the last transfer ends.
     free_at: Time,

@@ -1,5 +1,5 @@
-//! The locks in unit tests. Their waits are visible to a machine. For threads outside of all machines, these locks
-//! work like those of parking_lot.
+//! The locks in unit tests. Waits for these locks are visible to a simulated machine. For threads outside of all
+//! machines, these locks work like those of parking_lot.
 
 use std::cell::Cell;
 use std::fmt;
@@ -71,7 +71,7 @@ impl<T> Mutex<T> {
                 Some(own) if self.owner.load(Ordering::Relaxed) == own => {
                     _ = sleep(self.key(), &mut || true, None);
                 }
-                // The thread that holds the lock goes on without the baton.
+                // This thread and the holder share no machine, so the holder can run while this thread blocks.
                 _ => return self.guard(self.lock.lock()),
             }
         }
@@ -133,7 +133,7 @@ impl<T> Drop for MutexGuard<'_, T> {
 #[derive(Default, Debug)]
 pub(crate) struct Condvar {
     condvar: parking_lot::Condvar,
-    /// A field that gives the condition variable an address of its own.
+    /// A field whose address identifies the condition variable on a machine.
     key: u8,
 }
 

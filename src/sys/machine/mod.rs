@@ -6,9 +6,9 @@
 //! more real time than its steps take, and the same seed gives the same run.
 //!
 //! There are two kinds of machines. [`run`] makes a machine for the crate's own unit tests. There, each access to an
-//! atomic or a lock of the crate is a point ([`Config::fine`]). [`run_watched`] makes a machine for the tests of
-//! users, and notices if a run hangs. There, points are only at operations of the crate and at wake-ups. The crate
-//! holds none of its locks at a point. The order of events depends on nothing but the seed. With the feature
+//! atomic or a lock of the crate is a point ([`Config::fine`]). [`run_watched`] makes a machine for the tests of users,
+//! and notices if a run hangs. There, points are only at operations of the crate and at wake-ups. A thread that reaches
+//! such a point holds no lock of the crate. The order of events depends on nothing but the seed. With the feature
 //! `testing`, the crate's atomics are those of the standard library. As long as the process has no machine, a thread
 //! pays one load for each step.
 //!
@@ -108,7 +108,7 @@ pub(crate) const MAY_EXIST: bool = true;
 
 thread_local! {
     static ME: RefCell<Option<Me>> = const { RefCell::new(None) };
-    /// Whether the thread takes no points at the moment, because the thread must keep the baton.
+    /// Whether the thread skips its points at the moment, because it must keep the baton.
     static QUIET: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -154,8 +154,8 @@ pub(crate) fn run<R: Send>(config: Config, main: impl FnOnce() -> R + Send) -> R
             result
         })
     };
-    // A new thread has nothing from an earlier run in its thread-local values. Otherwise the order of steps would
-    // depend on the earlier run.
+    // The main function runs on a new thread, whose thread-local values contain nothing from an earlier run. Otherwise
+    // the order of steps would depend on the earlier run.
     let result = thread::scope(|scope| {
         let main = thread::Builder::new().name(name).spawn_scoped(scope, main);
         main.expect("the system makes a thread").join()
@@ -163,7 +163,8 @@ pub(crate) fn run<R: Send>(config: Config, main: impl FnOnce() -> R + Send) -> R
     result.and_then(|result| result).unwrap_or_else(|payload| resume_unwind(payload))
 }
 
-/// Calls `main`, and then `end` with the result. Meanwhile the calling thread is the main thread of this machine.
+/// Calls `main`, and then `end` with the result. During both calls, the calling thread is the main thread of this
+/// machine.
 fn as_main_thread<R, E>(
     machine: &Arc<Machine>,
     main: impl FnOnce() -> R,
@@ -177,7 +178,7 @@ fn as_main_thread<R, E>(
     drop(inner);
     ME.set(Some(Me { machine: Arc::clone(machine), tid: 0 }));
     let result = catch_unwind(AssertUnwindSafe(main));
-    // The kept value may refer to the machine.
+    // The machine must not keep this value any longer, because the value may refer to the machine.
     let kept = machine.kept.lock().take();
     drop(kept);
     let end = end(result);
@@ -191,7 +192,7 @@ fn machine() -> Option<usize> {
     with(|machine, _| Arc::as_ptr(machine) as usize)
 }
 
-/// Calls `act`. Meanwhile the calling thread keeps the baton, unless it waits.
+/// Calls `act`. During this call, the calling thread keeps the baton, unless it waits.
 pub(crate) fn quietly<R>(act: impl FnOnce() -> R) -> R {
     struct Before(bool);
 
@@ -226,7 +227,8 @@ impl Drop for OneCpu {
     }
 }
 
-/// Marks a point, at which another thread may go on. Returns whether the calling thread belongs to a machine.
+/// Marks a point, at which the baton may pass to another thread. Returns whether the calling thread belongs to a
+/// machine.
 #[inline(always)]
 pub(crate) fn point() -> bool {
     with(|machine, me| {
@@ -237,8 +239,8 @@ pub(crate) fn point() -> bool {
     .is_some()
 }
 
-/// Returns the value that belongs to the calling thread's machine. The first call makes the value. Meanwhile no other
-/// thread of the machine goes on.
+/// Returns the value that the calling thread's machine keeps for its user. The first call makes the value. While it
+/// makes the value, no other thread of the machine runs.
 #[inline(always)]
 pub(crate) fn own<T: Any + Send + Sync>(make: impl FnOnce() -> T) -> Option<Arc<T>> {
     with(|machine, _| {
@@ -303,8 +305,8 @@ fn wake_under_locks(key: Key, all: bool) {
 }
 
 impl Inner {
-    /// Wakes all threads that sleep on a key, or only the first of them. Returns their number. A thread whose time has
-    /// come no longer sleeps, and takes itself off the list.
+    /// Wakes all threads that sleep on a key, or only the first of them. Returns their number. A thread whose sleep has
+    /// timed out does not count as asleep, and takes itself off the list.
     fn wake(&mut self, key: Key, all: bool) -> usize {
         let Some(sleepers) = self.sleepers.get_mut(&key) else { return 0 };
         let asleep = sleepers.iter().copied().filter(|thread| self.schedule.sleeps(*thread));
@@ -315,7 +317,7 @@ impl Inner {
     }
 }
 
-/// Lets another thread that has a CPU go on, if there is such a thread.
+/// Offers the baton to the other threads that have a CPU. Returns false if the calling thread belongs to no machine.
 #[inline(always)]
 pub(crate) fn yield_now() -> bool {
     with(|machine, me| machine.let_others_go_on(machine.enter(), me)).is_some()

@@ -1,4 +1,4 @@
-//! The moments at which time is about to pass on a machine, and what can be seen there.
+//! The moments at which time is about to pass on a machine, and the facts that a check can read at such a moment.
 
 use std::fmt;
 use std::time::Duration;
@@ -16,7 +16,7 @@ pub(crate) type Check = Box<dyn FnMut(&Moment<'_>) + Send>;
 pub(crate) struct Moment<'a> {
     pub(super) machine: &'a Machine,
     pub(crate) now: Time,
-    /// The next moment at which something happens.
+    /// The time of the next timer, to which the clock is about to move.
     pub(crate) until: Time,
     /// The threads that were unparked or made since the last moment.
     pub(super) woken: Vec<Tid>,
@@ -46,8 +46,8 @@ impl Moment<'_> {
         inner.schedule.ready.iter().map(|thread| inner.schedule.name(*thread).to_owned()).collect()
     }
 
-    /// Returns whether a thread waits for a CPU, or was just woken, in the middle of a step. The effects of such a step
-    /// are incomplete.
+    /// Returns whether some thread is in the middle of a step, and either waits for a CPU or was just woken. The
+    /// effects of such a step are incomplete.
     pub(crate) fn is_in_a_step(&self) -> bool {
         let inner = self.machine.inner.lock();
         let mut threads = inner.schedule.threads.iter();

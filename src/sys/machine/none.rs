@@ -13,7 +13,7 @@ use crate::sys::thread_state::Seen;
 /// See [`machine`](super::machine).
 pub(crate) const MAY_EXIST: bool = false;
 
-/// A number that no thread has.
+/// The number of a thread of a machine. Without machines, no thread has one.
 pub(crate) type Tid = usize;
 
 #[derive(Clone, Copy, Debug)]

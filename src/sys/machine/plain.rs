@@ -1,8 +1,9 @@
 //! The locks in builds for users' tests. These locks are those of parking_lot, and cost as much as in other builds.
 //!
-//! A machine need not see these locks. Its threads hold none of the crate's locks while they give the baton away. So a
-//! thread never finds one of these locks taken by another thread of the same machine. A debug build checks this at
-//! each hand-over. Only waits for a condition variable are visible to the machine.
+//! A machine need not see these locks. Only the thread that has the machine's *baton* runs, and a thread that gives the
+//! baton away holds none of the crate's locks. So a thread never finds one of these locks taken by another thread of
+//! the same machine. A debug build checks this at each hand-over. Only waits for a condition variable are visible to
+//! the machine.
 
 use super::{Key, machine, sleep, wake};
 
@@ -12,7 +13,7 @@ pub(crate) use parking_lot::{Mutex, MutexGuard};
 #[derive(Default, Debug)]
 pub(crate) struct Condvar {
     condvar: parking_lot::Condvar,
-    /// A field that gives the condition variable an address of its own.
+    /// A field whose address identifies the condition variable on a machine.
     key: u8,
 }
 

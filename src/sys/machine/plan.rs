@@ -11,7 +11,8 @@ use std::time::Duration;
 pub(crate) struct Plan {
     /// The seed of the random numbers, which decide on rates and on the lateness of timers.
     pub(crate) seed: u64,
-    /// From the attempt with this number on, all attempts to make a thread fail for this time.
+    /// Pairs of a number and a time. From the attempt with this number on, all attempts to make a thread fail for this
+    /// time.
     pub(crate) no_threads_from: Vec<(u64, Duration)>,
     /// During these times, all attempts to make a thread fail.
     pub(crate) no_threads_during: Vec<Range<Duration>>,

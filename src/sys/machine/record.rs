@@ -21,9 +21,9 @@ pub(super) struct Record {
     /// The number of older events, which are not kept any more.
     forgotten: usize,
     threads: BTreeMap<Tid, Doing>,
-    /// The threads that hold each lock, by the address of the lock.
+    /// For each lock, by its address, the threads that hold it.
     holders: BTreeMap<usize, Vec<Tid>>,
-    /// The panics of which no thread has been told. Each is a panic of an item.
+    /// The panics of items of which no thread has been told.
     pub(super) panics: Vec<Panic>,
 }
 
@@ -45,7 +45,7 @@ pub(super) struct Item {
     pub(super) address: usize,
     pub(super) name: &'static str,
     pub(super) queue: String,
-    /// Whether the plan of faults lets this run of the item panic.
+    /// Whether the plan of faults makes this run of the item panic.
     pub(super) panics: bool,
 }
 
@@ -178,7 +178,8 @@ impl Inner {
         events.push_back(event);
     }
 
-    /// Returns whether the calling thread cannot make a thread with this name.
+    /// Returns whether the machine refuses to make a thread with this name. Notes a refusal that the plan of faults
+    /// causes.
     pub(super) fn refuses_thread(&mut self, me: Tid, name: &str) -> bool {
         let now = self.schedule.now;
         let is_fault = self.schedule.faults.refuses_thread(now);

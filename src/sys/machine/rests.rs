@@ -1,5 +1,5 @@
-//! Decides which sleeping threads go on when no other thread can take a step. Also decides whether a run is
-//! *deserted*: nothing happens in it any more.
+//! Decides which sleeping threads the machine wakes when no other thread can take a step. Also decides whether a run is
+//! *deserted*, which means that nothing happens in it any more.
 
 #![forbid(unsafe_code)]
 
@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use super::schedule::{Schedule, State, Thread, Tid, Timer};
 
-/// A run is deserted if only threads that keep house have taken steps for this long, and if time has passed at least
-/// this many times meanwhile.
+/// A run is deserted if, for this long, only threads that *keep house* (repeat routine work) have taken steps. In
+/// addition, time must have passed at least this many times in this period.
 const DESERTED: (Duration, u64) = (Duration::from_secs(60), 100);
 
-/// After threads have parked in vain this many times without any time passing, the machine no longer wakes a parked
-/// thread to look again.
+/// The number of times that threads may park in vain while time stands still. After that, the machine no longer wakes a
+/// parked thread to look again.
 const PARKS: u32 = 100;
 
 /// The condition on which the machine wakes a sleeping thread although no other thread wakes it.
@@ -24,12 +24,12 @@ pub(super) enum Rests {
     UntilItLooks,
     /// When no other thread can take a step.
     UntilQuiet,
-    /// When time has passed more than this many times, and no other thread can take a step.
+    /// When no other thread can take a step, and time has passed more than this many times since the machine was made.
     UntilTimePasses(u64),
 }
 
 impl Schedule {
-    /// Notes that a thread goes on.
+    /// Notes that a thread has got the baton.
     pub(super) fn goes_on(&mut self, thread: Tid) {
         if thread == 0 {
             self.alone = 0;
@@ -43,11 +43,12 @@ impl Schedule {
         }
     }
 
-    /// Returns whether only threads that keep house have taken steps for a long time, and no other thread waits for a
-    /// time.
+    /// Returns whether the run is deserted: for a long time, only threads that keep house have taken steps, and no
+    /// other thread waits for a time.
     pub(super) fn is_deserted(&self) -> bool {
         let (since, moves) = self.quiet_since;
-        // While the plan refuses new threads, the other threads may have nothing to do. The run can go on afterwards.
+        // While the plan of faults refuses new threads, the run may look deserted. It can continue when threads can be
+        // made again.
         let since = since.max(self.faults.threads_since(self.now));
         let waits = |timer: &Timer| match timer {
             Timer::Wakes(thread, number) => {
@@ -61,12 +62,12 @@ impl Schedule {
         long && !self.timers.values().any(waits)
     }
 
-    /// Notes that a thread goes on after a look, because its wait is over.
+    /// Notes that a thread has looked again, and that its wait is over.
     pub(super) fn has_found(&mut self) {
         self.changed = true;
     }
 
-    /// Notes that a parked thread goes on. The thread may do anything next, even park again immediately.
+    /// Notes that the machine has woken a parked thread. The thread may do anything next, even park again immediately.
     pub(super) fn was_parked(&mut self) {
         if self.in_vain < PARKS {
             self.in_vain += 1;
@@ -86,8 +87,8 @@ impl Schedule {
             })
     }
 
-    /// Wakes the threads that wait with a timeout, and reports a timeout to them, because no time will pass any
-    /// more.
+    /// Wakes the threads that wait for time to pass, because no time will pass any more. Reports this to them as a
+    /// timeout.
     pub(super) fn rouse_in_vain(&mut self) -> bool {
         let waits = |thread: &Thread| matches!(thread.rests, Rests::UntilTimePasses(_));
         self.threads.iter_mut().filter(|thread| waits(thread)).for_each(|thread| thread.timed_out = true);

@@ -22,7 +22,7 @@ pub(crate) fn check(check: Check) {
     with(|machine, _| machine.inner.lock().check = Some(check)).expect("the thread belongs to a machine");
 }
 
-/// Lets the calling thread use its CPU for this time.
+/// Makes the calling thread use its CPU for this time.
 pub(crate) fn burn(time: Duration) {
     with(|machine, me| {
         let mut inner = machine.enter();
@@ -37,8 +37,8 @@ pub(crate) fn pause(time: Duration) {
     assert!(nap(time), "the thread belongs to a machine");
 }
 
-/// From now on, the calling thread's machine refuses this many of a thousand attempts to make a thread, if the machine
-/// has a seed.
+/// From now on, the calling thread's machine refuses this many of a thousand attempts to make a thread. A machine
+/// without a seed refuses none.
 pub(crate) fn refuse_threads(of_a_thousand: u32) {
     with(|machine, _| machine.inner.lock().schedule.refuses = of_a_thousand)
         .expect("the thread belongs to a machine");
@@ -71,7 +71,7 @@ pub(crate) fn take_cpu(cpu: usize, time: Duration) {
     .expect("the thread belongs to a machine");
 }
 
-/// From now on, the calling thread, which needs no CPU, counts as being on this CPU.
+/// From now on, counts the calling thread as being on this CPU. The thread is one that needs no CPU.
 pub(crate) fn stand_on(cpu: usize) {
     with(|machine, me| machine.inner.lock().schedule.threads[me].cpu = cpu)
         .expect("the thread belongs to a machine");
@@ -107,8 +107,9 @@ pub(crate) fn bind(thread: Tid, cpus: &CpuSet) -> Option<bool> {
         let some = !cpus.is_empty();
         if some {
             inner.schedule.bind(thread, cpus);
-            // The calling thread may have lost its own CPU. A thread that binds another thread may hold a lock, so it
-            // gives up its CPU here only on a `fine` machine.
+            // The calling thread may have lost its own CPU, so it hands the baton (the right to run) over. A thread
+            // that binds another thread may hold a lock. Such a thread may hand the baton over only on a `fine`
+            // machine.
             if machine.fine || thread == me {
                 machine.hand_over(inner, me);
             }
@@ -148,8 +149,8 @@ pub(crate) fn sleeps_so_far(thread: Tid) -> Option<u64> {
     with(|machine, _| machine.inner.lock().schedule.threads[thread].sleeps)
 }
 
-/// Lets the calling thread use its CPU for this time, while the calling thread waits for another thread. Returns false
-/// immediately if another thread wants the CPU, or if the machine has no [costs](super::Costs).
+/// Makes the calling thread use its CPU for this time, because the thread waits for another thread without sleeping.
+/// Returns false immediately if another thread wants the CPU, or if the machine has no [costs](super::Costs).
 #[cfg(test)]
 pub(crate) fn stays_awake(time: Duration) -> Option<bool> {
     with(|machine, me| {
@@ -169,8 +170,8 @@ pub(crate) fn stays_awake(_time: Duration) -> Option<bool> {
     None
 }
 
-/// Notes that the calling thread accesses this address. Lets this thread burn until its CPU has the address's cache
-/// line. Does nothing if the machine has no [costs](super::Costs).
+/// Notes that the calling thread accesses this address. Then makes the thread burn until its CPU has the address's
+/// cache line. Does nothing if the machine has no [costs](super::Costs).
 #[cfg(test)]
 #[inline(always)]
 pub(crate) fn touch(address: usize, writes: bool) {

@@ -24,17 +24,17 @@ pub(crate) type Tid = usize;
 /// thread.
 const ENDLESS: u64 = 10_000_000;
 
-/// If time passes this many times without a step of the main thread, a run counts as restless.
+/// A run counts as restless if time passes more than this many times without a step of the main thread.
 const RESTLESS: u64 = 1_000_000;
 
 /// The behaviour of a machine.
 #[derive(Clone, Debug)]
 pub(crate) struct Config {
     pub(crate) cpus: usize,
-    /// Chooses the order of steps. Without a seed, each thread goes on until it waits. Then a thread that needs no CPU
-    /// comes first, and otherwise the thread on the lowest CPU.
+    /// The seed of the order of steps. Without a seed, each thread runs until it waits. The next thread is then a
+    /// thread that needs no CPU or, if there is none, the thread on the lowest CPU.
     pub(crate) seed: Option<u64>,
-    /// If there is a seed, another thread goes on at this many of a thousand points.
+    /// With a seed and [`Order::Random`], the machine chooses the next thread anew at this many of a thousand points.
     pub(crate) switches: u32,
     /// The time for which a thread burns before it gives its CPU to a thread that waits for this CPU.
     pub(crate) slice: Duration,
@@ -46,7 +46,7 @@ pub(crate) struct Config {
     pub(crate) apart: &'static [&'static str],
     /// Whether each access to an atomic or a lock is a point. Otherwise, only the [steps](super::step) are points.
     pub(crate) fine: bool,
-    /// If there is a seed, the rule by which the machine chooses the thread that goes on.
+    /// If there is a seed, the rule by which the machine chooses the thread that takes the next step.
     pub(crate) order: Order,
     /// The costs of communication between CPUs. Without them, all accesses to memory cost nothing. With them, the same
     /// seed need not give the same run, because the cache lines are those of real addresses.
@@ -59,13 +59,13 @@ pub(crate) struct Config {
     pub(crate) restless: u64,
 }
 
-/// The rule by which a machine chooses the thread that goes on.
+/// The rule by which a machine chooses the thread that takes the next step.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Order {
     /// Each thread is as likely as any other.
     Random,
-    /// Each thread has a random rank, and the thread of the highest rank goes on. At the points with these numbers, the
-    /// thread at the point gets the lowest rank.
+    /// Each thread has a random rank, and the thread of the highest rank takes the next step. `falls` lists points by
+    /// their numbers. A thread that reaches such a point gets the lowest rank of all.
     Ranks { falls: Vec<u64> },
 }
 
@@ -128,7 +128,7 @@ pub(super) struct Thread {
     pub(super) sleeps: u64,
     /// Whether the last sleep ended because its time had come.
     pub(super) timed_out: bool,
-    /// Whether the last sleep was in the middle of a step, for a lock or at another address.
+    /// Whether the thread's last sleep was in the middle of a step: the thread waited for a lock or at another address.
     pub(super) in_a_step: bool,
     /// Whether the thread was unparked and has not parked since.
     pub(super) token: bool,
@@ -137,7 +137,7 @@ pub(super) struct Thread {
     /// Whether the thread *keeps house*: it repeats routine work, which leads nowhere unless another thread takes a
     /// step.
     pub(super) keeps_house: bool,
-    /// The thread's rank. The thread of the highest rank goes on.
+    /// The thread's rank. The thread of the highest rank takes the next step.
     rank: i64,
 }
 
@@ -198,7 +198,8 @@ pub(super) struct Schedule {
     pub(super) in_vain: u32,
     /// The lowest rank so far.
     lowest: i64,
-    /// The thread that has just yielded. Another thread goes first.
+    /// The thread that has just yielded. If the order is not random, this thread takes the next step only if no other
+    /// thread can.
     yielded: Option<Tid>,
     pub(super) faults: Faults,
 }
@@ -332,7 +333,7 @@ impl Schedule {
         self.fill();
     }
 
-    /// If another thread takes the next step at a point of this thread, returns the other thread.
+    /// Decides which thread takes the next step at a point of `thread`. If it is another thread, returns that thread.
     pub(super) fn switches(&mut self, thread: Tid) -> Option<Tid> {
         self.steps += 1;
         self.points += 1;

@@ -1,8 +1,8 @@
 //! Functions by which the crate's operations take part in a run: the points at operations, the waits for the user's
 //! locks and channels, the events for reports, and the faults that the test has planned.
 //!
-//! A machine whose points are the accesses to atomics has no points at operations. None of these functions is called
-//! while the caller holds a lock of the crate.
+//! A machine whose points are the accesses to atomics has no points at operations. No thread calls these functions
+//! while it holds a lock of the crate.
 
 #![forbid(unsafe_code)]
 
@@ -16,7 +16,7 @@ use super::rests::Rests;
 use super::{Key, QUIET, any, with};
 use crate::policy::time::Time;
 
-/// Marks a point, at which another thread may go on.
+/// Marks a point, at which the *baton* (the right to run) may pass to another thread.
 #[inline(always)]
 pub(crate) fn step() {
     with(|machine, me| {
@@ -31,8 +31,8 @@ pub(crate) fn number() -> u64 {
     with(|machine, _| machine.number).unwrap_or(0)
 }
 
-/// Marks a point before the use of a queue. `place` returns the number of the machine on which the queue's executor was
-/// made, and the queue's name. If that is not the calling thread's machine, the run fails.
+/// Marks a point before the use of a queue. `place` returns the queue's name, and the number of the machine on which
+/// the queue's executor was made. If that machine is not the calling thread's machine, the run fails.
 #[inline(always)]
 pub(crate) fn step_to<'a>(place: impl FnOnce() -> (u64, &'a str)) {
     if any() {
@@ -75,8 +75,8 @@ fn guard_against_strangers(number: u64) {
     }
 }
 
-/// Sets whether the calling thread keeps house from now on. If only threads that keep house take steps for a long
-/// time, the run ends.
+/// Sets whether the calling thread *keeps house* from now on, which means that it only repeats routine work. If only
+/// threads that keep house take steps for a long time, the run ends.
 pub(crate) fn keeps_house(only: bool) {
     with(|machine, me| machine.enter().schedule.threads[me].keeps_house = only);
 }
@@ -124,8 +124,8 @@ pub(crate) fn begins(address: usize, name: &'static str, queue: &str) {
     });
 }
 
-/// Notes that the calling thread has ended its item. `tells_no_one` is true if the executor has no panic handler. Then
-/// only a joiner can learn of a panic. The record omits panics that the test has planned.
+/// Notes that the calling thread has ended its item. `tells_no_one` is true if the executor has no panic handler, so
+/// that only a joiner can learn of a panic. The record omits panics that the test has planned.
 pub(crate) fn ends(panicked: bool, tells_no_one: bool) {
     with(|machine, me| {
         let mut inner = machine.enter();
@@ -218,7 +218,8 @@ fn ready(
             if ready || !in_time || is_late {
                 inner.schedule.has_found();
                 if !ready && in_time && !QUIET.get() {
-                    // The time has come already, so the thread polls. It lets the other threads go on first.
+                    // The time has come already. A thread with such a timeout polls, so it first lets the others take
+                    // their turns.
                     machine.let_others_go_on(inner, me);
                 }
                 return ready;
@@ -289,12 +290,12 @@ pub(crate) fn waiting_threads() -> String {
     with(|machine, _| machine.enter().waits_and_circle()).unwrap_or_default()
 }
 
-/// Returns how many times time may pass while the main thread waits. If time passes more times, the run fails.
+/// Returns how many times time may pass while the main thread waits. If time passes more often, the run fails.
 pub(crate) fn most_moves() -> Option<u64> {
     with(|machine, _| machine.enter().schedule.config.restless)
 }
 
-/// Waits until no other thread can take a step unless time passes.
+/// Waits until no other thread can take a step before time passes.
 pub(crate) fn settle() -> bool {
     with(|machine, me| machine.sleep(me, Key::Quiet, None, Rests::UntilQuiet)).is_some()
 }
@@ -309,9 +310,9 @@ pub(crate) fn let_time_pass() -> bool {
     .unwrap_or(false)
 }
 
-/// Puts the calling thread to sleep until other threads have taken steps. A thread parks in this way if the standard
-/// library unparks it, because the machine does not notice such an unpark. Returns false if the calling thread belongs
-/// to no machine.
+/// Puts the calling thread to sleep until other threads have taken steps. A thread parks in this way if it may be
+/// unparked through the standard library, because the machine does not notice such an unpark. Returns false if the
+/// calling thread belongs to no machine.
 pub(crate) fn park_a_while(timeout: Option<Duration>) -> bool {
     with(|machine, me| {
         let until = timeout.map(|timeout| machine.enter().schedule.now + timeout);
@@ -399,7 +400,7 @@ pub(crate) fn lateness() -> Duration {
     with(|machine, _| machine.enter().schedule.faults.lateness()).unwrap_or_default()
 }
 
-/// Panics if the plan lets the calling thread's present item panic.
+/// Panics if the plan says that the calling thread's present item panics.
 #[inline(always)]
 pub(crate) fn panic_as_planned() {
     if with(|machine, me| machine.enter().panics_as_planned(me)) == Some(true) {

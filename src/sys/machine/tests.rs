@@ -221,7 +221,7 @@ fn a_wait_that_never_ends_is_told() {
     run(Config::new(2), thread::park);
 }
 
-/// The locks in builds for users' tests rely on this.
+/// The locks in builds for users' tests rely on the rule that this test checks.
 #[test]
 #[cfg(debug_assertions)]
 #[should_panic(expected = "a thread gives the baton away while it holds the lock Last of ")]

@@ -1,6 +1,6 @@
 //! Watches the runs of a machine from a thread outside of the machine. The watcher learns of failures. It also notices
-//! a thread that keeps the baton, because the thread computes without an end, or waits for an event that the machine
-//! does not know.
+//! if a thread keeps the *baton* (the right to run) for too long. Such a thread computes without an end, or waits for
+//! an event that the machine does not know.
 //!
 //! If a run fails, its threads stay where they are. They cannot be ended: a thread may be in the middle of a step, or
 //! in a wait that must not unwind. So a failed run costs memory and threads, until the process ends.
@@ -19,14 +19,14 @@ use super::record::Event;
 use super::schedule::{Config, Tid};
 use crate::sys::thread_state::{self, Eye};
 
-/// A thread may compute for this many times the patience before it takes its next step.
+/// Between two steps, a thread may compute for this many times the *patience*, which is an argument of [`run_watched`].
 const COMPUTES: u32 = 10;
 
-/// The number of times that the watcher looks at the machine during one patience.
+/// The number of times that the watcher looks at the machine in a period as long as the patience.
 const LOOKS: u32 = 20;
 
-/// The watcher ends the run when it has seen a thread sleep in real time at this many looks. This is a tenth of the
-/// looks during one patience. A wait for a file or a process is no such sleep.
+/// The watcher ends the run when it has seen a thread sleep in real time at this many looks, a tenth of [`LOOKS`]. A
+/// wait for a file or a process is no such sleep.
 const NAPS: u32 = LOOKS / 10;
 
 /// Tells the watcher of a failure.
@@ -52,7 +52,7 @@ enum Said<R> {
 }
 
 /// Makes a machine and its main thread, and runs `main` on this thread. Then waits until all threads of the machine
-/// have ended. A thread may keep the baton for as long as `patience` while it sleeps in the system.
+/// have ended. A thread that sleeps in a system call may keep the baton for at most `patience`.
 ///
 /// # Errors
 ///
@@ -69,7 +69,7 @@ pub(crate) fn run_watched<R: Send + 'static>(
     let its_machine = Arc::clone(&machine);
     let body = move || {
         let said = as_main_thread(&its_machine, main, |result| verdict(&its_machine, result));
-        // The watcher may have given up.
+        // The send fails if the watcher has given up.
         _ = tell.send(said);
     };
     let main = Builder::new().name(name).spawn(body)?;

@@ -17,7 +17,8 @@ use crate::sys::switches::Ring;
 /// The length of a sleep if the system refuses to wait for descriptors.
 const REFUSED: Duration = Duration::from_millis(1);
 
-/// See [`Pause`](super::Pause). A sleep ends when the counter is not 0, when the timer ends, or when a ring is ready.
+/// See [`Pause`](super::Pause). A sleep ends when the counter is not 0, when the timer fires, or when the descriptor of
+/// a `Ring` is ready.
 #[derive(Debug)]
 pub(super) struct Listener {
     /// A counter that the system keeps (eventfd). The end of a sleep resets the counter to 0.

@@ -7,9 +7,9 @@
 //!   `validate` has returned true. If the sleeper is awake already, its next sleep may end immediately.
 //! * `sleep(validate, until, rings) -> bool`: calls `validate` when other threads can already wake the sleeper, and
 //!   sleeps only if `validate` returns true. Only one thread calls this. Returns false if the time has come. The sleep
-//!   may also end for no reason. In a listening pause, each of `rings` can end the sleep. Afterwards, `is_over`
-//!   returns true for the ring of each thread that has ended. A parking pause has no rings, and no code of the program
-//!   runs between its `validate` and the end of its sleep.
+//!   may also end for no reason. In a listening pause, each of `rings` can end the sleep. After the sleep, `is_over`
+//!   returns true for each ring whose thread has ended. A parking pause ignores `rings`. Between its `validate` and the
+//!   end of its sleep, the thread runs no user code, because user code could consume the wake-up by parking.
 //!
 //! The portable version always parks.
 
@@ -162,7 +162,8 @@ mod tests {
         }
     }
 
-    /// The system keeps the time of a sleep that ended early, so the next sleep must not take this time for its own.
+    /// After a sleep that ended early, the system's timer is still armed for that sleep's time. The next sleep must not
+    /// end at that time.
     #[test]
     fn each_sleep_has_its_own_time() {
         for pause in pauses() {
@@ -174,7 +175,7 @@ mod tests {
             }
             while pause.sleep(|| true, soon, &[]) {}
             assert!(Some(clock::now()) >= soon);
-            // The time has passed, so no sleep until then begins.
+            // The time `soon` has passed, so a sleep until `soon` ends immediately.
             while pause.sleep(|| true, soon, &[]) {}
             while pause.sleep(|| true, after(SHORT), &[]) {}
             pause.wake();

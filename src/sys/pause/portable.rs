@@ -1,4 +1,4 @@
-//! The version for systems that have no descriptors for context switches, so nothing can be listened to.
+//! The version for systems that have no descriptors for context switches. There, no pause can listen.
 
 use std::io;
 
@@ -23,7 +23,7 @@ impl Listener {
     }
 }
 
-/// Stands for the timer slack on systems that do not tell how late a sleep may end.
+/// The substitute for the timer slack on systems that do not tell how late a sleep may end.
 #[derive(Debug)]
 pub(super) struct Slack;
 

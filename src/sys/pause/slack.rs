@@ -24,10 +24,10 @@ impl Slack {
 
     /// Reduces the slack of the calling thread. The same thread must make every call.
     ///
-    /// To save wake-ups, the system may end a sleep late by up to the thread's slack, which is usually 50 µs. With
-    /// that slack, half of the measured sleeps of 250 µs ended more than 57 µs late. With a slack of 1 µs, half of
-    /// them ended more than 9 µs late. The slack must be restored, because new threads inherit the slack of the thread
-    /// that makes them, and the sleeps of items must not change.
+    /// To save wake-ups, the system may end a sleep late by up to the thread's slack, which is usually 50 µs. With that
+    /// slack, half of the measured sleeps of 250 µs ended more than 57 µs late. With a slack of 1 µs, half of them
+    /// ended more than 9 µs late. A thread passes its slack on to the threads that it makes. So the slack must be
+    /// restored. Otherwise the sleeps of items would change, too.
     pub(super) fn reduce(&self) -> OnTime {
         let former = *self.0.get_or_init(own);
         OnTime((former > LEAST && set_own(LEAST)).then_some(former))

@@ -20,8 +20,8 @@ const STOPPED: u64 = u64::MAX;
 /// timer is armed anew.
 ///
 /// The timer stays armed from one sleep to the next. So after a sleep that ended early, the next sleep until the same
-/// time changes no timer. In a virtual machine, each change of a CPU's timer can cost a call of the hypervisor, and
-/// the timeout of a system call makes two changes. The timer slack of the thread does not delay this timer.
+/// time changes no timer. In a virtual machine, each change of a CPU's timer can cost a call of the hypervisor. The
+/// timeout of a system call makes two such changes. The timer slack of the thread does not delay this timer.
 #[derive(Debug)]
 pub(super) struct Timer {
     timer: File,

@@ -1,6 +1,6 @@
-//! Records of context switches through `perf_event_open`. An event belongs to one thread, whichever CPU the thread runs
-//! on, and measures nothing. The kernel writes the event's records into a ring of one page, and this code reads the
-//! ring.
+//! Records of context switches through `perf_event_open`. An event belongs to one thread, on whichever CPU the thread
+//! runs. The event measures nothing. The kernel writes the event's records into a ring of one page, and this code reads
+//! the ring.
 //!
 //! This code calls the interface through libc, because it needs only a dozen numbers of a stable interface. The crates
 //! for this interface offer much more, but only on four to seven architectures. The events measure nothing in the
@@ -87,9 +87,9 @@ pub(crate) struct Ring {
     read: u64,
     thread: ThreadId,
     parity: Parity,
-    /// A second event, which wakes a listener for the first record. It exists only if the first record is an out,
-    /// because the ring itself does not wake a listener for this out. `None` after the first record. The pages are
-    /// dropped before their event.
+    /// A second event, which wakes a listener for the first record. It exists only if the first record is expected to
+    /// be an *out* (the thread gives its CPU away), because the ring itself does not wake a listener for this out.
+    /// `None` after the first record. The pages are dropped before their event.
     first: Option<(Pages, OwnedFd)>,
     /// The last record that was read, with its CPU. `None` if no record was read so far, or if the kernel may have
     /// dropped a later record.
@@ -223,7 +223,7 @@ fn open(thread: ThreadId, wakeup_watermark: u32) -> io::Result<OwnedFd> {
     }
 }
 
-/// An event without a ring, so nothing is recorded for its thread.
+/// An event without a ring. The kernel records nothing for this event's thread.
 #[derive(Debug)]
 pub(crate) struct Readiness(#[allow(dead_code, reason = "it is kept open, and not used")] OwnedFd);
 

@@ -5,19 +5,19 @@
 //!   running. If `runs` is wrong, the thread's first sleep may go unnoticed, or a listener may be woken when the thread
 //!   gets a CPU. Fails if the system does not permit records, has no such records, or has no descriptor or lockable
 //!   memory left.
-//! * `Ring::drain(tell) -> io::Result<()>`: takes the records that were written since the last drain out of the ring,
-//!   and passes them to `tell` in order.
+//! * `Ring::drain(tell) -> io::Result<()>`: removes the records that were written since the last call, and passes them
+//!   to `tell` in order.
 //! * `Ring::is_awake_on() -> Option<usize>`: the CPU of the last record, or `None` if that record is of a sleep. The
 //!   result is also `None` if there is no record so far, or if a later record may have been lost. The answer is from
 //!   the time of the last `drain`.
 //! * `Ring::is_primed()`: whether a thread that waits for the ring's descriptor will be woken when the recorded thread
 //!   next gives its CPU away. While the answer is false, the recorded thread's next sleep may go unnoticed. Until the
-//!   answer is true, the caller reads the thread's state and drains the ring, once after attaching and then about every
-//!   millisecond.
+//!   answer is true, the caller must read the thread's state and drain the ring, once after attaching and then about
+//!   every millisecond.
 //! * `Ring::is_over()`: whether a listener has seen that the thread has ended.
 //! * `permitted() -> io::Result<Readiness>`: succeeds if the calling thread could attach to a thread now. As long as
-//!   the `Readiness` exists, attaching is quick. Otherwise, a system that records no thread needs milliseconds for the
-//!   first attachment.
+//!   the `Readiness` exists, attaching is quick. Without a `Readiness`, a system that records no thread needs
+//!   milliseconds for the first attachment.
 //!
 //! A ring wakes a listener (see [`Pause`](super::pause::Pause)) when the thread gives its CPU away, but not when the
 //! thread gets a CPU. If a thread already sleeps when its ring is attached, that sleep leaves no record. So the caller

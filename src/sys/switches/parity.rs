@@ -11,9 +11,9 @@
 //! thread:    gets the CPU         (a record, which wakes the listener)
 //! ```
 //!
-//! The kernel has no option for this. But ins and outs alternate, and each record has [`RECORD`] bytes. The kernel
-//! wakes the listener when the end of the records is more than a *watermark* past a *mark*. The kernel then moves the
-//! mark forward by the watermark. So the watermark decides which records wake the listener:
+//! The kernel has no option that selects the outs. But ins and outs alternate, and each record has [`RECORD`] bytes.
+//! The kernel wakes the listener when the end of the records is more than a *watermark* past a *mark*. The kernel then
+//! moves the mark forward by the watermark. So the watermark decides which records wake the listener:
 //!
 //! * With a watermark of two records, the third record wakes, then the fifth, and so on. This watermark is right if the
 //!   first record is an out, as for a thread that runs. (A second ring, which wakes for any record, reports this first
@@ -21,12 +21,12 @@
 //! * With one byte less, the second record wakes, then the fourth, and so on. This watermark is right if the first
 //!   record is an in, as for a thread that sleeps or waits for the listener's own CPU. But with each pair of records,
 //!   the mark falls one byte further behind the end. After as many pairs as a record has bytes, the next in would wake
-//!   the listener. So the records are made as long as the kernel permits.
+//!   the listener. To postpone this, the records are made as long as the kernel permits.
 //!
-//! A ring that no longer wakes for the outs alone is replaced. The last record tells how the new ring begins: an out
-//! follows an in, and an in follows an out. If the thread switches before the new ring exists, the new ring begins with
-//! the wrong kind of record. The code notices this at the next wake-up, because [`Parity`] computes the kernel's state
-//! from the records.
+//! If a ring no longer wakes its listener for exactly the outs, the ring is replaced. The last record tells how the new
+//! ring begins: an out follows an in, and an in follows an out. If the thread switches before the new ring exists, the
+//! new ring begins with the wrong kind of record. The code notices this at the next wake-up, because [`Parity`]
+//! computes the kernel's state from the records.
 
 /// The length of a record of a switch, in bytes.
 pub(super) const RECORD: u64 = 56;
@@ -56,7 +56,7 @@ pub(super) struct Parity {
     watermark: u64,
     /// The position of the next write, in bytes.
     end: u64,
-    /// The length, in bytes, of the notes that the kernel writes together with the next record.
+    /// The length, in bytes, of the notes about lost records that the kernel writes together with the next record.
     note: u64,
     mark: u64,
     /// `None` before the first record.
@@ -69,7 +69,7 @@ impl Parity {
         Self { watermark: first.watermark(), end: 0, note: 0, mark: 0, next: None }
     }
 
-    /// Adds the length of a note that the kernel writes together with the next record.
+    /// Adds the length of a note about lost records, which the kernel writes together with the next record.
     pub(super) fn note(&mut self, length: u64) {
         self.note += length;
     }

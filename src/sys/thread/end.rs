@@ -31,9 +31,10 @@ impl Drop for Last {
     }
 }
 
-/// Starts a thread as [`spawn`](super::spawn) does. Calls `end` with the thread's handle after `body` has returned or
-/// panicked and the thread-local destructors have run. The new thread itself calls `end`. But if the new thread ends
-/// before its handle exists, the caller of this function calls `end`. In a forked child, `end` is not called.
+/// Starts a thread as [`spawn`](super::spawn) does. Calls `end` with the thread's handle after the thread-local
+/// destructors, which run when `body` has returned or panicked. The new thread itself calls `end`. But if the new
+/// thread ends before its handle exists, the caller of this function calls `end`. In a forked child, `end` is not
+/// called.
 pub(crate) fn spawn_to_the_end<E>(
     name: String,
     stack_size: Option<usize>,
@@ -55,8 +56,8 @@ where
     Ok(thread)
 }
 
-/// The place where a thread that has ended meets the thread that made it. The first of them leaves its part here for
-/// the second.
+/// The place where a thread that has ended and the thread that made it bring their parts together. The thread that
+/// comes first leaves its part here for the other thread.
 enum Meeting<E> {
     Neither,
     Made(JoinHandle<()>),
@@ -75,8 +76,7 @@ fn meet<E: FnOnce(JoinHandle<()>)>(meeting: &Mutex<Meeting<E>>, mine: Meeting<E>
     end(handle);
 }
 
-/// When this value is dropped, which happens after the thread's body has ended, it arms the action at the end of the
-/// thread.
+/// A value whose drop arms the action at the end of the thread. The drop comes after the thread's body has ended.
 struct Arms<E: FnOnce(JoinHandle<()>) + 'static> {
     origin: Origin,
     meeting: Arc<Mutex<Meeting<E>>>,
@@ -88,7 +88,7 @@ impl<E: FnOnce(JoinHandle<()>) + 'static> Drop for Arms<E> {
         let (origin, meeting, end) = (self.origin, Arc::clone(&self.meeting), self.end.take());
         let act = move || {
             if origin.is_forked() {
-                // The other thread exists only in the parent, and its locks may stay locked in this child.
+                // The thread that made this one exists only in the parent, and its locks may stay locked in this child.
                 return mem::forget((meeting, end));
             }
             if let Some(end) = end {

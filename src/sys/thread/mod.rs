@@ -1,7 +1,7 @@
 //! Makes threads, sets their scheduling, and waits for their ends.
 //!
-//! * `set_nice(nice) -> io::Result<()>` and `current_nice() -> io::Result<i32>`: the nice level of the calling thread,
-//!   −20 to 19. Lowering it needs a privilege.
+//! * `set_nice(nice) -> io::Result<()>` and `current_nice() -> io::Result<i32>`: set and return the nice level of the
+//!   calling thread, −20 to 19. A thread needs a privilege to lower its level.
 //! * `set_name(name)`: changes the name under which the system shows the calling thread. The system shows only the
 //!   first 15 bytes, up to a NUL. The standard library keeps the former name.
 //! * `process_nice() -> io::Result<i32>`: the nice level of the process's main thread.
@@ -55,7 +55,7 @@ pub(crate) fn spawn(
     stack_size: Option<usize>,
     body: impl FnOnce() + Send + 'static,
 ) -> io::Result<JoinHandle<()>> {
-    // The standard library would panic.
+    // The standard library would panic at such a name.
     if name.contains('\0') {
         let message = format!("thread name {name:?} contains a NUL character: leave it out");
         return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
@@ -141,8 +141,8 @@ thread_local! {
 static NEXT_NUMBER: AtomicU64 = AtomicU64::new(0);
 
 /// Returns the number of the calling thread. Each thread gets the next number, from 0 on, when it asks for the first
-/// time. A thread gets 0 if it asks for the first time while it ends. A thread of a made-up machine has the number that
-/// it has there, so that the same seed gives the same run.
+/// time. A thread gets 0 if it asks for the first time while it ends. On a made-up machine (a simulation for tests), a
+/// thread has its number on that machine, so that the same seed gives the same run.
 pub(crate) fn number() -> u64 {
     machine::current().map_or_else(|| NUMBER.try_with(|number| *number).unwrap_or(0), |thread| thread as u64)
 }

@@ -15,7 +15,7 @@ use crate::sys::machine::{self, Tid};
 /// The low bits of a clock id that stand for the CPU time of one thread, as the scheduler counts it.
 const THREAD_SCHED: libc::clockid_t = 6;
 
-/// The position of the CPU's field in the line, counted from the state's field.
+/// The position of the CPU's field in a line of `/proc/…/stat`, counted from the state's field.
 const CPU_AFTER_STATE: usize = 36;
 
 /// An open file from which one thread's state is read repeatedly, or a thread of a simulated [machine].

@@ -1,9 +1,9 @@
 //! The states of other threads of this process, as the system sees them.
 //!
-//! Every answer may already be outdated, because the thread goes on in the meantime. If the thread has ended, the
+//! Every answer may already be outdated, because the thread runs on in the meantime. If the thread has ended, the
 //! answer is [`State::Gone`] or an error. But after the thread's end, its number may also belong to another thread of
-//! this process. So an answer is only a hint, unless the caller knows that the thread has not ended. Only an [`Eye`] is
-//! safe from this, because it always refers to the thread for which it was opened.
+//! this process. So an answer is only a hint, unless the caller knows that the thread has not ended. An [`Eye`] does
+//! not have this problem, because it always refers to the thread for which it was opened.
 //!
 //! * `Eye::open(thread) -> io::Result<Eye>`: keeps one descriptor open. Fails if the process has no free descriptors,
 //!   if the system does not show threads to this user, or if the thread has ended.

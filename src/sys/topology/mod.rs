@@ -1,9 +1,9 @@
 //! Reads the topology of a machine into the plain table that `policy` uses.
 //!
-//! Contract: a reader returns every online CPU of its source, including the CPUs that this process may not use, because
-//! the caller decides which CPUs belong to pods. The numbers of cores, caches and nodes are unique in the machine. A
-//! CPU that shares no core or cache with other CPUs has its own numbers. If several readers can read a source, their
-//! results agree. Tests build all readers.
+//! Contract: a reader returns every online CPU of its source. These include the CPUs that this process may not use,
+//! because the caller decides which CPUs belong to pods (groups of CPUs that share worker pools). The numbers of cores,
+//! caches and nodes are unique in the machine. A CPU that shares no core or cache with other CPUs has its own numbers.
+//! If several readers can read a source, their results agree. Tests build all readers.
 //!
 //! * `hwloc` reads all sources. It needs the feature `hwloc`.
 //! * `sysfs` reads this machine from Linux's `/sys`, and `synthetic` reads descriptions. Without the feature `hwloc`,
@@ -179,7 +179,7 @@ fn by_hwloc(source: &TopologySource) -> Result<Topology, TopologyError> {
     checked(source, read)
 }
 
-/// Reads the online CPUs in a build without hwloc. Tests build this in any case.
+/// Reads the online CPUs in a build without hwloc. Test builds contain this function even if they have hwloc.
 #[cfg(any(test, not(feature = "hwloc")))]
 fn without_hwloc(source: &TopologySource) -> Result<Topology, TopologyError> {
     let read = match source {

@@ -3,7 +3,8 @@
 //!
 //! A description lists levels from the outermost to the CPUs, such as `pack:2 [numa] l3:2 core:4 pu:2`. Each level has
 //! a number, which says how many of its objects are in each object of the level before. The objects of a level divide
-//! the CPUs evenly and in order. So an integer division of a CPU's place finds the CPU's object.
+//! the CPUs evenly and in order. So a CPU's place, divided by the number of CPUs in each object, is the number of the
+//! CPU's object.
 
 use std::cmp::Reverse;
 use std::error::Error;

@@ -51,8 +51,8 @@ pub(super) fn read(root: &Path) -> Result<Option<Vec<Cpu>>, Cause> {
 }
 
 impl Groups {
-    /// Adds the set that is listed in the first of `files` that exists. Each CPU of a set lists the whole set, so only
-    /// the first of these CPUs adds it.
+    /// Adds the set that the first existing file of `files` lists. Each CPU of a set lists the whole set, so each set
+    /// is added only when `cpu` is its first CPU.
     fn add(&mut self, cpu: usize, online: &CpuSet, folder: &Path, files: &[&str]) -> Result<(), Cause> {
         for file in files {
             if let Some(cpus) = list(&folder.join(file))? {

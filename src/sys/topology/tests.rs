@@ -23,7 +23,7 @@ fn pods(topology: &Topology, scope: AffinityScope) -> String {
 const DESCRIBED: [(&str, &str, &str, &str); 20] = [
     ("l3:2 core:2 pu:2", "0-1 2-3 4-5 6-7", "0-3 4-7", "0-7"),
     ("numa:2 core:4 pu:1", "0 1 2 3 4 5 6 7", "0-3 4-7", "0-3 4-7"),
-    // CPUs without caches share the nearest package, node or machine.
+    // For CPUs without caches, the innermost package or node, or else the whole machine, takes the place of the cache.
     ("core:2 pu:1", "0 1", "0-1", "0-1"),
     ("pack:2 core:2 pu:1", "0 1 2 3", "0-1 2-3", "0-3"),
     ("pack:1 numa:2 core:2 pu:1", "0 1 2 3", "0-1 2-3", "0-1 2-3"),

@@ -1,5 +1,5 @@
-//! Any bytes that come to the control socket: each line is answered by a line of JSON, and nothing else happens.
-//! `src/control/fuzz.rs` says how the bytes are used. The unit tests feed the corpus to the same code.
+//! The control socket gets arbitrary bytes. It answers each line with a line of JSON, and nothing else happens.
+//! `src/control/fuzz.rs` says how the bytes are used. The unit tests pass the corpus of the fuzzer to the same code.
 #![no_main]
 
 use std::sync::OnceLock;

@@ -10,7 +10,7 @@ use cmwq::blocking::channel::{
 use super::{keeps_the_next_waiting, waits_for_the_next};
 use crate::support::{SOON, time_limit};
 
-/// spec: C7.4: every way to receive from an empty channel.
+/// spec: C7.4: an item that waits for a message of an empty channel, in any way, lets the next item start.
 #[test]
 fn receiving_lets_another_item_start() {
     let _limit = time_limit();
@@ -35,18 +35,18 @@ fn receiving_lets_another_item_start() {
             let received = waits_for_the_next(move || way(receiver), move || sender.send(7).unwrap());
             assert_eq!(received, Some(7));
         }
-        // A receiver also learns that the channel was closed.
+        // A receiver that waits also learns that the last sender was dropped.
         for (sender, receiver) in [unbounded(), bounded(0), bounded(1)] {
             assert_eq!(waits_for_the_next(move || way(receiver), move || drop(sender)), None);
         }
     }
 }
 
-/// spec: C7.4: every way to send to a full channel.
+/// spec: C7.4: an item that waits to send to a full channel, in any way, lets the next item start.
 #[test]
 fn sending_lets_another_item_start() {
     let _limit = time_limit();
-    /// The message, if it was not sent.
+    /// A way to send. Returns the message if it was not sent.
     type Way = fn(Sender<u32>, u32) -> Option<u32>;
     let ways: [Way; 3] = [
         |sender, message| sender.send(message).err().map(SendError::into_inner),
@@ -74,7 +74,7 @@ fn sending_lets_another_item_start() {
     }
 }
 
-/// spec: C7.4: no guard is entered if there is no need to wait.
+/// spec: C7.4: a call that need not wait enters no guard.
 #[test]
 fn a_call_that_need_not_wait_enters_no_guard() {
     let _limit = time_limit();
@@ -100,7 +100,8 @@ fn a_call_that_need_not_wait_enters_no_guard() {
     });
 }
 
-/// spec: C7.4: time-outs and disconnects are reported, with the message, inside of items and outside.
+/// spec: C7.4: inside and outside of items, calls report time-outs and disconnects, and return the message that was not
+/// sent.
 #[test]
 fn timeouts_and_disconnects_are_reported() {
     let _limit = time_limit();
@@ -131,7 +132,7 @@ fn timeouts_and_disconnects_are_reported() {
     waits_for_the_next(check, || ());
 }
 
-/// Converts wrappers to and from crossbeam's channels.
+/// Wrappers can be converted to and from crossbeam's channels.
 #[test]
 fn wrappers_are_converted_to_and_from_channels() {
     let (sender, receiver) = crossbeam_channel::bounded::<u32>(2);

@@ -1,4 +1,4 @@
-//! `Blocking` around values that read and write.
+//! `Blocking`, which wraps values that read and write.
 
 use std::io::{self, BufRead, BufReader, IoSlice, IoSliceMut, Read, Seek, SeekFrom, Write};
 use std::net::{TcpListener, TcpStream};
@@ -17,7 +17,7 @@ pub(super) fn pipe() -> (OwnedFd, UnixStream) {
     (read.into(), write)
 }
 
-/// spec: C7.5: reads.
+/// spec: C7.5: an item that waits in a read lets the next item start.
 #[test]
 fn reading_lets_another_item_start() {
     let _limit = time_limit();
@@ -60,7 +60,7 @@ fn reading_lets_another_item_start() {
     }
 }
 
-/// spec: C7.5: writes.
+/// spec: C7.5: an item that waits in a write lets the next item start.
 #[test]
 fn writing_lets_another_item_start() {
     const MUCH: usize = 4 << 20; // more than a socket holds
@@ -78,7 +78,7 @@ fn writing_lets_another_item_start() {
     assert!(receive.recv().unwrap().iter().all(|byte| *byte == 7));
 }
 
-/// spec: C7.5: any other operation of the inner value.
+/// spec: C7.5: an item that waits in another operation of the inner value, such as `accept`, lets the next item start.
 #[test]
 fn accepting_a_connection_lets_another_item_start() {
     let _limit = time_limit();
@@ -172,8 +172,8 @@ impl Seek for Probe {
     }
 }
 
-/// spec: C7.5: every call is passed to the same call of the inner value, under a guard, except calls that only touch
-/// memory.
+/// spec: C7.5: the wrapper passes every call to the same call of the inner value. It enters a guard, except for calls
+/// that only touch memory.
 #[test]
 fn each_call_goes_through_under_a_guard() {
     let _limit = time_limit();
@@ -214,7 +214,7 @@ fn each_call_goes_through_under_a_guard() {
     assert_eq!(names.join(" "), expected);
 }
 
-/// spec: C7.5: outside of items, and errors.
+/// spec: C7.5: the wrapper works outside of items, and passes errors on.
 #[test]
 fn reading_and_writing_anywhere() {
     let mut empty = Blocking::new(io::empty());

@@ -11,7 +11,7 @@ use crate::world::{BEATS, SCOPES};
 
 use super::{Driver, Operation};
 
-/// The queues whose items are in no book.
+/// The queues whose items the books do not count.
 const UNBOOKED: [&str; 2] = [BEATS, "run_on_each_cpu"];
 
 pub(crate) const TABLE: &[Operation] = &[
@@ -74,7 +74,7 @@ fn look(driver: &mut Driver) {
     }
 }
 
-/// Freezes for a moment: frozen items wait, and threads that wait for them.
+/// Freezes an executor for a moment. Frozen items wait, and so do the threads that wait for these items.
 fn freeze(driver: &mut Driver) {
     let Some(executor) = driver.world.executor(&mut driver.random) else { return };
     executor.freeze_begin();
@@ -83,7 +83,7 @@ fn freeze(driver: &mut Driver) {
     executor.thaw();
 }
 
-/// A driver is no item, so its drain ends.
+/// Drains a queue. The drain must succeed, because the driver is no item.
 fn drain(driver: &mut Driver) {
     let Some(queue) = driver.world.queue(&mut driver.random) else { return };
     if queue.queue.drain().is_err() {
@@ -99,8 +99,8 @@ fn drain_timeout(driver: &mut Driver) {
     }
 }
 
-/// Timers that are given up are counted as given back. A thread that fires a timer may find the queue gone a little
-/// later, which is counted nowhere.
+/// Destroys a queue. The books count the timers that the queue gives up as given back. A timer that fires just then may
+/// be given up without being counted.
 fn destroy(driver: &mut Driver) {
     if !driver.world.has_ends {
         return;
@@ -118,7 +118,7 @@ fn destroy(driver: &mut Driver) {
     }
 }
 
-/// The ticks that are given up are in no book.
+/// Destroys the queue of periodic items. The books do not count the ticks that this gives up.
 fn destroy_beats(driver: &mut Driver) {
     let Some(queue) = driver.world.beats() else { return };
     if !matches!(queue.destroy_timeout(driver.random.micros(500)), Ok(_) | Err(WaitError::TimedOut)) {
@@ -127,8 +127,8 @@ fn destroy_beats(driver: &mut Driver) {
     driver.world.replace_beats(&mut driver.random);
 }
 
-/// Items that do not end in time are given back. An item that had begun may be given up a little later, which is
-/// counted nowhere.
+/// Shuts an executor down. The books count the items that do not end in time as given back. An item that counted as
+/// running may be given up later without being counted.
 fn shutdown(driver: &mut Driver) {
     if !driver.world.has_ends {
         return;

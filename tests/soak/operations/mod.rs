@@ -1,7 +1,7 @@
 //! The operations of drivers: one table, to which each group adds its operations.
 //!
 //! To add an operation, write a function of a [`Driver`] in the file of its group, and add a line to that group's
-//! table. The function keeps the books: submissions that the queue accepted, refused, or gave back.
+//! table. The function keeps the books: it counts the submissions that the queue accepted, refused, or gave back.
 
 pub(crate) mod control;
 pub(crate) mod one_shots;
@@ -23,7 +23,7 @@ use crate::world::World;
 /// An operation that a user may call at any moment.
 pub(crate) struct Operation {
     pub(crate) name: &'static str,
-    /// The frequency, relative to other operations.
+    /// How often drivers call it, relative to other operations.
     pub(crate) weight: usize,
     pub(crate) perform: fn(&mut Driver),
 }
@@ -39,7 +39,7 @@ pub(crate) struct Driver {
     pub(crate) periodic: VecDeque<PeriodicHandle>,
 }
 
-/// The most handles that a driver keeps. Further items are detached.
+/// The largest number of handles that a driver keeps. For each further handle, the driver drops the oldest one.
 const HANDLES: usize = 32;
 
 /// All operations.
@@ -80,7 +80,7 @@ impl Driver {
         Self { world, random: Random::new(seed), handles, disabled, periodic }
     }
 
-    /// Keeps a handle for later.
+    /// Keeps a handle, so that the driver can wait for the item later.
     fn keep(&mut self, handle: JoinHandle<u64>) {
         self.handles.push_back(handle);
         if self.handles.len() > HANDLES {

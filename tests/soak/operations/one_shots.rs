@@ -26,7 +26,7 @@ pub(crate) const TABLE: &[Operation] = &[
 /// Spawns a one-shot on this queue.
 pub(crate) fn spawn(world: &Arc<World>, queue: &Queue, random: &mut Random) -> Option<JoinHandle<u64>> {
     let closure = behaviour::one_shot(world, queue, random);
-    // The item is counted before it can run, so that the accounts are never ahead of the accepted items.
+    // The item is counted as accepted before it can run, so the books never count more outcomes than accepted items.
     Books::add(&world.books.accepted);
     let spawned = match random.once_in(4) {
         true => queue.queue.item(closure).bytes(1 + random.below(1000) as u64).spawn(),
@@ -50,7 +50,7 @@ fn spawn_one(driver: &mut Driver) {
     }
 }
 
-/// A driver is no item, so a join fails only because of a panic or the end of its queue.
+/// Checks the result of a join. A driver is no item, so its join fails only if the item panics or its queue ends.
 fn check(driver: &Driver, result: Result<u64, JoinError>) {
     let ended = driver.world.may_end() && matches!(result, Err(JoinError::Cancelled));
     if !ended && !matches!(result, Ok(_) | Err(JoinError::Panicked(_))) {
@@ -99,7 +99,7 @@ fn spawn_too_late(driver: &mut Driver) {
     }
 }
 
-/// Fills a queue whose callers run items. Only this driver submits to the queue, so its items never wait for a place in
+/// Fills a queue whose callers run items. Only this driver submits to the queue, so no submission waits for a place in
 /// it.
 fn callers_run(driver: &mut Driver) {
     let Driver { world, random, .. } = driver;

@@ -11,7 +11,7 @@ use crate::books::{Books, Ticket};
 
 use super::{Driver, Operation};
 
-/// More CPUs than any of the machines has, so some of the numbers are invalid.
+/// The number of CPU numbers to draw from. It is larger than any machine's number of CPUs, so some numbers are invalid.
 pub(super) const CPUS: usize = 9;
 const BATCH: usize = 24;
 
@@ -111,7 +111,7 @@ fn run_on_cpu(driver: &mut Driver) {
     let mut ticket = Ticket::new(books);
     Books::add(&books.accepted);
     let answer = executor.run_on_cpu(cpu, move || ticket.run());
-    // The call is refused if there is no such CPU.
+    // The call is refused if the executor has no such CPU.
     if matches!(answer, Err(RunError::Refused(_))) {
         Books::add(&books.refused);
         books.accepted.fetch_sub(1, SeqCst);

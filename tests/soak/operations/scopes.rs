@@ -13,7 +13,7 @@ use crate::world::{Queue, World};
 
 use super::{Driver, Operation};
 
-/// A scope's body spawns fewer items than this, and the items spawn a few more.
+/// A scope's body spawns fewer items than this number, and these items spawn a few more.
 const ITEMS: usize = 12;
 
 pub(crate) const TABLE: &[Operation] = &[Operation { name: "scope", weight: 12, perform: scope }];
@@ -36,13 +36,14 @@ impl Drop for Guest<'_> {
     }
 }
 
-/// A driver is no item, so its scope ends. Then all items have ended, whether they ran or not.
+/// Opens a scope. The scope ends, because the driver is no item. Then all of its items must be over, whether they ran
+/// or not.
 fn scope(driver: &mut Driver) {
     let Some(queue) = driver.world.queue(&mut driver.random) else { return };
     let (world, random, present) = (&driver.world, &mut driver.random, AtomicU64::new(0));
     let host = Host { world, queue: &queue, present: &present };
     let count = random.below(ITEMS);
-    // An item that panics and is not joined makes the scope panic.
+    // If an item panics and is not joined, the scope panics.
     let end = catch_unwind(AssertUnwindSafe(|| {
         queue.queue.try_scope(|scope| {
             for _ in 0..count {
@@ -65,7 +66,7 @@ fn scope(driver: &mut Driver) {
 }
 
 impl<'env> Host<'env> {
-    /// Makes an item, and counts it as accepted.
+    /// Makes the closure of an item, and counts the item as accepted.
     fn item<'scope, 'outer>(
         self,
         scope: &'scope Scope<'scope, 'outer>,
@@ -105,7 +106,7 @@ impl<'env> Host<'env> {
         scope.spawn(item).map_err(|_| self.was_refused()).ok()
     }
 
-    /// Spawns an item whose deadline has passed or soon passes, and joins it.
+    /// Spawns an item whose deadline has passed or will soon pass, and joins it.
     fn spawn_late<'scope>(self, scope: &'scope Scope<'scope, '_>, random: &mut Random)
     where
         'env: 'scope,

@@ -19,7 +19,7 @@ pub(crate) const TABLE: &[Operation] = &[
     Operation { name: "yield", weight: 30, perform: |_| give_way() },
 ];
 
-/// A driver is no item, so its flushes end.
+/// Flushes a queue. The flush must succeed, because the driver is no item.
 fn flush(driver: &mut Driver) {
     let Some(queue) = driver.world.queue(&mut driver.random) else { return };
     if queue.queue.flush().is_err() {

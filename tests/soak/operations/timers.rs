@@ -15,7 +15,7 @@ use crate::world::{Queue, World};
 use super::placed::CPUS;
 use super::{Driver, Operation};
 
-/// The most periodic items that a driver keeps.
+/// The largest number of periodic items that a driver keeps.
 const PERIODIC: usize = 2;
 
 pub(crate) const TABLE: &[Operation] = &[
@@ -26,7 +26,7 @@ pub(crate) const TABLE: &[Operation] = &[
     Operation { name: "end a periodic item", weight: 2, perform: end_periodic },
 ];
 
-/// Draws a delay: mostly short, often zero, rarely longer than most of a round.
+/// Draws a delay. It is mostly short, often zero, and rarely longer than most of a round.
 fn delay(random: &mut Random) -> Duration {
     match random.below(20) {
         0..5 => Duration::ZERO,
@@ -35,9 +35,9 @@ fn delay(random: &mut Random) -> Duration {
     }
 }
 
-/// Queues an item later, if it is not pending.
+/// Queues an item after a random delay, if the item is not pending.
 pub(crate) fn queue_later(world: &World, queue: &Queue, work: &Work, random: &mut Random) {
-    // The item is counted before it can run, so that the accounts are never ahead of the accepted items.
+    // The item is counted as accepted before it can run, so the books never count more outcomes than accepted items.
     Books::add(&world.books.accepted);
     let delay = delay(random);
     let answer = match random.once_in(4) {
@@ -52,7 +52,7 @@ pub(crate) fn queue_later(world: &World, queue: &Queue, work: &Work, random: &mu
     }
 }
 
-/// Queues an item later, and replaces a pending run.
+/// Queues an item after a random delay, and replaces a pending submission.
 pub(crate) fn queue_later_again(world: &World, queue: &Queue, work: &Work, random: &mut Random) {
     Books::add(&world.books.accepted);
     let delay = delay(random);
@@ -98,7 +98,8 @@ fn spawn_after(driver: &mut Driver) {
 }
 
 fn spawn_every(driver: &mut Driver) {
-    // The report of an ended queue counts ticks among the timers that it gives back, but they are not submissions.
+    // A queue that ends also counts its ticks as timers that it gives back, but ticks are not submissions. So if queues
+    // may end, the ticks have a queue of their own.
     let on = if driver.world.may_end() {
         driver.world.beats()
     } else {
@@ -120,7 +121,7 @@ fn spawn_every(driver: &mut Driver) {
     }
 }
 
-/// Waits for the end of the periodic item, or drops the handle.
+/// Ends a periodic item: either cancels it and waits, or drops its handle.
 fn end_periodic(driver: &mut Driver) {
     let Some(handle) = driver.periodic.pop_front() else { return };
     if driver.random.once_in(2) {
@@ -128,7 +129,7 @@ fn end_periodic(driver: &mut Driver) {
     }
 }
 
-/// After the synchronous cancel, no call may run any more.
+/// Cancels the periodic item, waits, and checks that no call runs after that.
 fn end_and_check(world: &World, handle: &PeriodicHandle) {
     let ended = handle.cancel_and_wait();
     let runs = handle.runs();

@@ -1,4 +1,4 @@
-//! Reusable items: queue, cancel.
+//! Reusable items: queueing, cancelling, disabling and flushing.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
@@ -28,7 +28,7 @@ pub(crate) const TABLE: &[Operation] = &[
 
 /// Queues an item.
 pub(crate) fn queue(world: &World, queue: &Queue, work: &Work) {
-    // The item is counted before it can run, so that the accounts are never ahead of the accepted items.
+    // The item is counted as accepted before it can run, so the books never count more outcomes than accepted items.
     Books::add(&world.books.accepted);
     let answer = queue.queue.enqueue(work);
     if answer != Ok(true) {
@@ -53,7 +53,7 @@ fn queue_one(driver: &mut Driver) {
     }
 }
 
-/// Queues one item to one queue after the other, while it is pending or runs.
+/// Queues one item to several queues, one after the other, even while the item is pending or runs.
 fn queue_everywhere(driver: &mut Driver) {
     let Some(item) = driver.world.item(&mut driver.random) else { return };
     for _ in 0..8 {
@@ -77,16 +77,16 @@ fn cancel_and_wait(driver: &mut Driver) {
     match item.work.cancel_and_wait() {
         Ok(true) => Books::add(&driver.world.books.cancelled),
         Ok(false) => {}
-        // A driver is no item, so the wait ends.
+        // A driver is no item, so its wait must succeed.
         Err(_) => Books::add(&driver.world.books.wrong),
     }
 }
 
-/// An answer in time says whether the item was pending. After a timeout that is unknown, although the item was
-/// cancelled. So the item is disabled before, which cancels it with an answer.
+/// Cancels an item, and waits for a time. If the wait times out, the call does not say whether it has cancelled a
+/// pending run. So the driver first disables the item, which also cancels it, and says whether it was pending.
 fn cancel_and_wait_timeout(driver: &mut Driver) {
     let Some(item) = driver.world.item(&mut driver.random) else { return };
-    // No thread can queue the item between the two calls.
+    // Between this call and the next one, no thread can queue the item.
     if item.work.disable() {
         Books::add(&driver.world.books.cancelled);
     }
@@ -123,8 +123,8 @@ pub(crate) fn enable(driver: &mut Driver) {
     }
 }
 
-/// Uses a new item that no other thread knows. Otherwise another thread could queue the item between the two calls, and
-/// the answer would be ambiguous.
+/// Enables a disabled item and queues it. The item is new, and no other thread has a handle to it. Otherwise, another
+/// thread could queue the item between the two calls, and the expected answer would be unknown.
 fn enable_and_enqueue(driver: &mut Driver) {
     let Some(on) = driver.world.queue(&mut driver.random) else { return };
     let work = behaviour::reusable(&driver.world, driver.random.next());

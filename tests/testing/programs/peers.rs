@@ -1,5 +1,5 @@
-//! Programs with the mistakes of closed issues and pull requests of other pools, schedulers and caches. The table
-//! in the parent module names them. Each program shows the mistake with queues of this crate.
+//! Programs with mistakes from other projects: pools, schedulers and caches. The table in the parent module names the
+//! issues and pull requests, which are closed. Each program shows its mistake with queues of this crate.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
@@ -13,8 +13,8 @@ use cmwq::{Work, WorkQueue};
 use super::{both, flag, number, queue};
 use crate::support::{add, ms, secs};
 
-/// A thread waits for a notification without checking whether it has come already: a worker that begins to wait after
-/// the shutdown has woken all workers.
+/// A thread waits for a notification without checking whether it has come already. In the issue, a worker begins to
+/// wait after the shutdown has woken all workers.
 pub(super) fn a_notification_that_comes_early(mended: bool) {
     let shared = Arc::new((Mutex::new(false), Condvar::new()));
     let other = Arc::clone(&shared);
@@ -33,7 +33,8 @@ pub(super) fn a_notification_that_comes_early(mended: bool) {
     both(waits, tells);
 }
 
-/// A producer checks a flag, and sends after the receiver is gone: a submission to a pool that has just stopped.
+/// A producer checks a flag, but sends when the receiver has ended. In the issue, a job is submitted to a pool that has
+/// just stopped.
 pub(super) fn a_message_after_the_end(mended: bool) {
     let (stop, stopping) = flag();
     let (send, receive) = unbounded();
@@ -49,7 +50,7 @@ pub(super) fn a_message_after_the_end(mended: bool) {
     });
 }
 
-/// A cancel that comes too late is ignored, as if it ended an item that runs.
+/// The program ignores that a cancel came too late, as if the cancel had ended the running item.
 pub(super) fn a_cancel_that_comes_too_late(mended: bool) {
     let (uses, used) = number();
     let item = queue()
@@ -83,7 +84,8 @@ pub(super) fn a_cache_that_computes_twice(mended: bool) {
     assert_eq!(computed.load(SeqCst), 1);
 }
 
-/// The flag that ends a worker is set without the worker's lock, between the worker's look and its wait.
+/// The flag that ends a worker is set without the worker's lock. This may happen between the worker's check and its
+/// wait.
 pub(super) fn a_stop_that_is_set_without_the_lock(mended: bool) {
     let stop = Arc::new(AtomicBool::new(false));
     let shared = Arc::new((Mutex::new(()), Condvar::new()));
@@ -103,7 +105,7 @@ pub(super) fn a_stop_that_is_set_without_the_lock(mended: bool) {
     both(worker, stops);
 }
 
-/// A latch that opens wakes only one of the threads that wait for it.
+/// When a latch opens, it wakes only one of the threads that wait for it.
 pub(super) fn a_latch_that_wakes_one_waiter(mended: bool) {
     let latch = Arc::new((Mutex::new(2), Condvar::new()));
     let queue = queue();
@@ -122,7 +124,7 @@ pub(super) fn a_latch_that_wakes_one_waiter(mended: bool) {
     waiters.into_iter().for_each(|waiter| waiter.join().unwrap());
 }
 
-/// A wait for all jobs looks at the number of running jobs, and not of submitted ones.
+/// A wait for all jobs checks the number of running jobs, and not the number of submitted jobs.
 pub(super) fn a_wait_that_counts_running_jobs_only(mended: bool) {
     let (ends, ended) = number();
     let shared = Arc::new((Mutex::new(0), Condvar::new()));
@@ -165,7 +167,7 @@ pub(super) fn items_that_wait_for_items_behind_them(mended: bool) {
     assert_eq!((sum, begun.load(SeqCst)), (2, 2));
 }
 
-/// A periodic item sends to a receiver that has stopped but is still there, so its last run never ends.
+/// A periodic item sends to a receiver that has stopped receiving but still exists. So the item's last run never ends.
 pub(super) fn a_tick_for_a_receiver_that_has_stopped(mended: bool) {
     let (send, receive) = bounded(1);
     let ticks = queue().item(move || _ = send.send(())).spawn_every(ms(10)).unwrap();
@@ -175,7 +177,7 @@ pub(super) fn a_tick_for_a_receiver_that_has_stopped(mended: bool) {
     ticks.cancel_and_wait().unwrap();
 }
 
-/// A task that goes on overwrites the cancellation that came at the end of its run.
+/// A task that will run again overwrites a cancellation that came at the end of its run.
 pub(super) fn a_cancellation_that_is_overwritten(mended: bool) {
     const RUNS: u32 = 0;
     const WAITS: u32 = 1;
@@ -209,7 +211,8 @@ pub(super) fn a_cancellation_that_is_overwritten(mended: bool) {
     task.cancel();
 }
 
-/// A connection ends between the start of its timer and the note of it, so the timer is not cancelled.
+/// A connection ends after its timer was started, but before the connection has recorded the timer. So the timer is not
+/// cancelled.
 pub(super) fn a_timer_that_is_noted_too_late(mended: bool) {
     #[derive(Default)]
     struct Connection {
@@ -239,7 +242,8 @@ pub(super) fn a_timer_that_is_noted_too_late(mended: bool) {
     assert_eq!(fired.load(SeqCst), 0, "the connection is closed");
 }
 
-/// A thread that takes the last entry cancels the timer, but another thread has just started the timer for a new entry.
+/// A thread that takes the last entry cancels the timer. But another thread has just started this timer for a new
+/// entry.
 pub(super) fn a_timer_that_is_cancelled_for_another_entry(mended: bool) {
     let entries = Arc::new(Mutex::new(1));
     let is_armed = Arc::new(AtomicBool::new(true));
@@ -279,7 +283,7 @@ pub(super) fn a_timer_that_is_cancelled_for_another_entry(mended: bool) {
     assert_eq!(*left.lock(), 0, "an entry is never served");
 }
 
-/// A joiner waits until no job is left, but a job of the next wave arrives before the joiner looks.
+/// A joiner waits until no job is left. But a job of the next wave arrives before the joiner checks.
 pub(super) fn a_wave_that_hides_the_end_of_another(mended: bool) {
     #[derive(Default)]
     struct Jobs {
@@ -320,9 +324,9 @@ pub(super) fn a_wave_that_hides_the_end_of_another(mended: bool) {
     assert!(joiners.iter().all(|joiner| joiner.is_finished()), "a joiner waits for the second wave");
 }
 
-/// A pool stops when its count has been zero, although another job has come since then. This takes three orders: a job
-/// ends before the next one is counted, the joiner waits before the pool stops, and the pool stops before a later job
-/// begins.
+/// A pool stops because its count was zero, although another job has come since then. The mistake needs three orders of
+/// events: a job ends before the next one is counted, the joiner waits before the pool stops, and the pool stops before
+/// a later job begins.
 pub(super) fn a_pool_that_stops_before_its_last_job(mended: bool) {
     let ((left, of_joiner), (counts, counted)) = (number(), number());
     let ((joins, is_joined), (stops, has_stopped)) = (flag(), flag());

@@ -12,7 +12,7 @@ use cmwq::{Work, WorkQueue};
 use super::{both, flag, number, queue};
 use crate::support::{add, ms, secs};
 
-/// The lock is released between the check and the act.
+/// A thread checks a value and acts on it, but releases the lock between the two.
 pub(super) fn a_check_and_an_act_under_two_locks(mended: bool) {
     let (count, made) = number();
     let shared = Arc::new(Mutex::new(None));
@@ -91,7 +91,7 @@ pub(super) fn a_notification_of_the_wrong_waiter(mended: bool) {
     waiters.into_iter().for_each(|waiter| waiter.join().unwrap());
 }
 
-/// The value is stored after the item is queued, so the last value may never be seen.
+/// A thread stores a value after it has queued the item that reads it. So the item may never see the last value.
 pub(super) fn a_value_that_is_stored_after_its_submission(mended: bool) {
     let (stored, read) = number();
     let (sees, seen) = number();
@@ -109,7 +109,7 @@ pub(super) fn a_value_that_is_stored_after_its_submission(mended: bool) {
     assert_eq!(seen.load(SeqCst), 2);
 }
 
-/// Two items fill each other's channel before they read their own.
+/// Two items send to each other before either receives, and the channels become full.
 pub(super) fn channels_that_fill_each_other(mended: bool) {
     let room = if mended { 2 } else { 1 };
     let ((to_left, left), (to_right, right)) = (bounded(room), bounded(room));
@@ -122,7 +122,7 @@ pub(super) fn channels_that_fill_each_other(mended: bool) {
     both(talk(to_left, right), talk(to_right, left));
 }
 
-/// Items of a parallel queue are taken to run in their order.
+/// The program expects the items of a parallel queue to run in the order of submission.
 pub(super) fn an_order_that_only_ordered_queues_have(mended: bool) {
     let queue = if mended { WorkQueue::ordered("in order").build().unwrap() } else { queue() };
     let lines = Arc::new(Mutex::new(Vec::new()));
@@ -153,7 +153,7 @@ pub(super) fn an_answer_and_a_timeout_at_once(mended: bool) {
     assert_eq!(completed.load(SeqCst), 1);
 }
 
-/// A cancelled periodic item may still be running.
+/// The program forgets that a periodic item may still be running after its cancel.
 pub(super) fn a_tick_that_outlives_its_cancel(mended: bool) {
     let (open, is_open) = flag();
     open.store(true, SeqCst);
@@ -172,7 +172,7 @@ pub(super) fn a_tick_that_outlives_its_cancel(mended: bool) {
     open.store(false, SeqCst);
 }
 
-/// A flush does not wait for items that are queued after its begin.
+/// The program uses a flush, which does not wait for items that are queued after its call.
 pub(super) fn a_flush_instead_of_a_drain(mended: bool) {
     let (counts, counted) = number();
     let queue = queue();
@@ -191,7 +191,7 @@ pub(super) fn a_flush_instead_of_a_drain(mended: bool) {
     assert_eq!(counted.load(SeqCst), 1);
 }
 
-/// Each submission of a reusable item is taken to be a run.
+/// The program takes each submission of a reusable item for a run of its own.
 pub(super) fn a_submission_that_is_taken_for_a_run(mended: bool) {
     let (runs, ran) = number();
     let (queue, work) = (queue(), Work::new(move || add(&runs)));
@@ -235,7 +235,7 @@ pub(super) fn a_debouncer_that_saves_too_early(mended: bool) {
     assert_eq!(saved.load(SeqCst), 3);
 }
 
-/// A timeout that is shorter than the work behind it.
+/// A join has a timeout that is too short, because the item waits behind a longer item.
 pub(super) fn a_timeout_behind_other_work(mended: bool) {
     let queue = WorkQueue::builder("slow").max_active_total(if mended { 2 } else { 1 }).build().unwrap();
     queue.spawn_detached(|| sleep(secs(3))).unwrap();
@@ -243,7 +243,7 @@ pub(super) fn a_timeout_behind_other_work(mended: bool) {
     assert!(answer.join_timeout(secs(2)).is_ok(), "the answer is late");
 }
 
-/// Each of two items waits for the other one to begin, but the queue runs one at a time.
+/// Each of two items waits for the other one to begin, but the queue runs only one item at a time.
 pub(super) fn items_that_wait_for_each_other_in_a_narrow_queue(mended: bool) {
     let queue = WorkQueue::builder("narrow").max_active_total(if mended { 2 } else { 1 }).build().unwrap();
     let ((here, is_here), (there, is_there)) = (bounded(1), bounded(1));

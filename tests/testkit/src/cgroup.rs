@@ -5,16 +5,16 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// A cgroup that this test has made. Dropping it removes it.
+/// A cgroup that this test has made. Dropping this value removes the cgroup.
 pub struct Group(PathBuf);
 
 impl Group {
-    /// Makes a group with a controller. `controller` is the name under version 1. `prepare` gets the group and the
-    /// group above, and may write to both.
+    /// Makes a group with a controller. `controller` is its name under version 1. `prepare` gets the new group and its
+    /// parent group, and may write to both.
     ///
     /// # Errors
     ///
-    /// If no own group has the controller, or the process is not permitted to make a group and to enter it.
+    /// If no cgroup of the process has the controller, or the process may not make a group and enter it.
     pub fn make(controller: &str, prepare: impl Fn(&Path, &Path) -> io::Result<()>) -> io::Result<Self> {
         let name = format!("cmwq-test-{}-{controller}", std::process::id());
         let mut last = io::Error::new(ErrorKind::NotFound, format!("no {controller} controller is mounted"));
@@ -22,7 +22,8 @@ impl Group {
             let group = Self(above.join(&name));
             let made = fs::create_dir(&group.0)
                 .and_then(|()| prepare(&group.0, &above))
-                // The test must also be permitted to enter the group. This opens the file without entering.
+                // The test must also be permitted to enter the group. Opening the file shows this, and does not enter
+                // the group.
                 .and_then(|()| fs::OpenOptions::new().write(true).open(group.0.join("cgroup.procs")));
             match made {
                 Ok(_) => return Ok(group),
@@ -32,7 +33,7 @@ impl Group {
         Err(last)
     }
 
-    /// The folder of the group.
+    /// Returns the folder of the group.
     pub fn path(&self) -> &Path {
         &self.0
     }
@@ -55,7 +56,7 @@ pub fn enter(group: &Path) -> io::Result<()> {
     fs::write(group.join("cgroup.procs"), std::process::id().to_string())
 }
 
-/// Returns the folders of the process's cgroups that may have the controller: first of version 1, then of version 2.
+/// Returns the folders of the process's cgroups that may have the controller. Those of version 1 come first.
 fn own_groups(controller: &str) -> io::Result<Vec<PathBuf>> {
     let groups = fs::read_to_string("/proc/self/cgroup")?;
     let mut found = Vec::new();

@@ -1,4 +1,4 @@
-//! A chart with a bar for each row, and the middle half of its runs.
+//! A chart with a bar for each row. A mark shows the middle half of the row's runs.
 
 use crate::picture::{Picture, WIDTH};
 use crate::stats::Spread;
@@ -8,18 +8,18 @@ const RIGHT: f64 = 150.0;
 const TOP: f64 = 62.0;
 const ROW: f64 = 24.0;
 const BAR: f64 = 15.0;
-/// The lines of the grid on a linear scale.
+/// The number of grid lines on a linear scale.
 const STEPS: u32 = 4;
 /// If values differ by more than this factor, the scale is logarithmic.
 const FAR: f64 = 30.0;
 
-/// A chart that is to be drawn.
+/// The contents of a chart.
 pub struct Chart<'a> {
     /// The title.
     pub title: &'a str,
     /// The meaning of the bars, in a few words.
     pub summary: &'a str,
-    /// The meanings of the colours: for each its class in [`picture`](crate::picture), and its position.
+    /// The legend. For each colour: its class in [`picture`](crate::picture), its meaning, and its position.
     pub legend: &'a [(&'a str, &'a str, f64)],
     /// The rows, from the top.
     pub rows: Vec<Row>,
@@ -31,7 +31,7 @@ pub struct Row {
     pub name: String,
     /// The colour.
     pub class: &'static str,
-    /// The bar and its range. Without it, the row only has its text.
+    /// The bar and its range. If this is `None`, the row only has its text.
     pub spread: Option<Spread>,
     /// The text at the right, or in place of the bar.
     pub text: String,
@@ -56,7 +56,7 @@ impl Chart<'_> {
     }
 }
 
-/// The position of values on the scale, from 0 to 1, and the lines of the grid.
+/// A scale, which determines the positions of values, from 0 to 1, and the lines of the grid.
 enum Scale {
     Linear {
         most: f64,
@@ -74,7 +74,7 @@ impl Scale {
         let most = values.iter().copied().fold(f64::MIN_POSITIVE, f64::max);
         let least = values.iter().copied().fold(most, f64::min).max(f64::MIN_POSITIVE);
         if most / least > FAR {
-            // The scale begins below the least value, so that it has a bar, too.
+            // The scale begins below the smallest value, so that this value has a bar, too.
             return Self::Logarithmic { from: (least / 2.0).log10().floor(), to: most.log10().ceil() };
         }
         let step = 10_f64.powf(most.log10().floor()) / 2.5;

@@ -5,11 +5,11 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
 
-/// The state at the beginning of a run. It is recorded then, because sources may be changed meanwhile.
+/// The state at the beginning of a run. It is recorded at the beginning, because sources may be changed during the run.
 pub struct Begin {
     /// The name and version of the compiler.
     pub compiler: String,
-    /// The commit, and whether there were changes.
+    /// The commit, and whether the sources differ from it.
     pub commit: String,
     time: Instant,
     machine: Option<MachineTime>,
@@ -40,7 +40,7 @@ impl Begin {
 #[derive(Clone, Copy)]
 struct MachineTime {
     all: u64,
-    /// The time in which a virtual CPU was ready to run, but its host ran something else.
+    /// The time in which virtual CPUs were ready to run, but the host ran another virtual machine.
     stolen: u64,
 }
 
@@ -48,13 +48,13 @@ impl MachineTime {
     fn now() -> Option<Self> {
         let stat = fs::read_to_string("/proc/stat").ok()?;
         let ticks = stat.lines().next()?.strip_prefix("cpu ")?.split_whitespace();
-        // The remaining fields are guests' parts of the former ones.
+        // The remaining fields are the parts of guests in the earlier fields.
         let ticks: Vec<u64> = ticks.take(8).map(|ticks| ticks.parse().ok()).collect::<Option<_>>()?;
         Some(Self { all: ticks.iter().sum(), stolen: *ticks.get(7)? })
     }
 }
 
-/// Returns the arguments of this program as on a command line, each after a space.
+/// Returns the arguments of this program as they stand on a command line, each after a space.
 pub fn arguments() -> String {
     std::env::args().skip(1).map(|argument| format!(" {}", without_folder(&argument))).collect()
 }
@@ -89,7 +89,8 @@ fn commit() -> Option<String> {
 }
 
 /// Returns the output of a program, if it succeeds and prints something. It runs in the checkout from which cargo
-/// started this process. Checkouts may share a target folder, so the folder at compile time may be that of another one.
+/// started this process. The folder at compile time may be another checkout, because checkouts may share a target
+/// folder.
 fn said_by(program: &str, arguments: &[&str]) -> Option<String> {
     let checkout =
         std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
@@ -98,7 +99,7 @@ fn said_by(program: &str, arguments: &[&str]) -> Option<String> {
     (output.status.success() && !text.is_empty()).then_some(text)
 }
 
-/// Returns the names and versions of these packages, as far as the lock file has them.
+/// Returns the names and versions of those of these packages that are in the lock file.
 pub fn versions(lock: &str, packages: &[&str]) -> Vec<String> {
     let of = |name: &&str| {
         let entry = lock.split_once(&format!("name = \"{name}\"\nversion = \""))?.1;

@@ -1,4 +1,4 @@
-//! Ways to use CPU time, and the CPU of a thread.
+//! Functions that use CPU time, and a function that binds a thread to a CPU.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 #[cfg(unix)]
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
-/// Uses this much CPU time of this thread. Time while the thread is preempted does not count.
+/// Uses this much CPU time of the calling thread. The time in which the thread is preempted does not count.
 #[cfg(unix)]
 pub fn burn(time: Duration) {
     let now = || clock_gettime(ClockId::ThreadCPUTime);
@@ -16,7 +16,7 @@ pub fn burn(time: Duration) {
     }
 }
 
-/// Keeps a CPU busy for about this long. Time while the thread is preempted counts.
+/// Keeps a CPU busy for about this time. The time in which the thread is preempted counts.
 pub fn spin(time: Duration) {
     let begin = Instant::now();
     while begin.elapsed() < time {
@@ -28,7 +28,7 @@ pub fn spin(time: Duration) {
 ///
 /// # Errors
 ///
-/// If the system does not permit it, or is not Linux.
+/// If the system does not permit the call, or is not Linux.
 #[cfg(target_os = "linux")]
 pub fn pin(cpu: usize) -> io::Result<()> {
     let mut cpus = rustix::thread::CpuSet::new();
@@ -40,7 +40,7 @@ pub fn pin(cpu: usize) -> io::Result<()> {
 ///
 /// # Errors
 ///
-/// If the system does not permit it, or is not Linux.
+/// If the system does not permit the call, or is not Linux.
 #[cfg(not(target_os = "linux"))]
 pub fn pin(_cpu: usize) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())

@@ -1,9 +1,9 @@
-//! What the test programs, the unit tests, the benches and the lab of cmwq share.
+//! The functions that the test programs, the unit tests, the benches and the lab of cmwq share.
 //!
 //! | module | |
 //! |---|---|
 //! | `waits` | polls until a condition holds; ends a test that hangs |
-//! | `programs` | runs programs, this one again among them, and the built examples |
+//! | `programs` | runs programs, the present program again, and the built examples |
 //! | `skips` | reports that a test is skipped |
 //! | `stress` | the sizes of stress tests |
 //! | `lines` | a logger that keeps its lines |

@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// A logger that keeps the lines of the crate, with their levels. A process has one logger.
+/// A logger that keeps the crate's log lines, with their levels. A process has only one logger.
 pub struct Lines(Mutex<Vec<(log::Level, String)>>);
 
 /// The logger of this process.

@@ -5,7 +5,7 @@ use std::fmt::{Arguments, Write};
 /// The width of every picture.
 pub const WIDTH: f64 = 820.0;
 
-/// Colours for a light page and for a dark one. The picture paints its own background, so it is readable on both.
+/// Colours for light and for dark pages. The picture paints its own background, so it is readable on both.
 const STYLE: &str = "\
     text { font: 13px system-ui, sans-serif; fill: #1f2328 }
     .title { font-size: 16px; font-weight: 600 }
@@ -56,7 +56,7 @@ impl Picture {
         self.0
     }
 
-    /// Draws a text. `anchor` is the point of the text that lies at the position: `start`, `middle` or `end`.
+    /// Draws a text. `anchor` says which point of the text is at the position: `start`, `middle` or `end`.
     pub fn label(&mut self, class: &str, (x, y): (f64, f64), anchor: &str, text: &str) {
         let text = escaped(text);
         self.element(format_args!(
@@ -86,7 +86,7 @@ impl Picture {
         }
     }
 
-    /// Draws the legend: for each colour its class, its meaning, and its position.
+    /// Draws the legend. `colours` has the class, the meaning and the position of each colour.
     pub fn legend(&mut self, y: f64, colours: &[(&str, &str, f64)]) {
         for (class, text, x) in colours {
             self.bar(class, (*x, y), (12.0, 12.0));

@@ -1,4 +1,4 @@
-//! Running programs: this one again, the built examples, and those of the system.
+//! Running programs: the present program again, the built examples, and programs of the system.
 
 use std::io::{self, Read};
 use std::path::PathBuf;
@@ -6,16 +6,16 @@ use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Longer than any program that a test waits for runs, even on a busy machine.
+/// This is longer than any program of a test runs, even on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(300);
 
-/// The emulator that runs this program, if there is one: a command and its arguments. `tests/cross/run` sets the
-/// variable.
+/// Returns the command and the arguments of the emulator that runs this program, if there is one. `tests/cross/run`
+/// sets the variable.
 pub fn emulator() -> Option<String> {
     std::env::var("CMWQ_EMULATOR").ok()
 }
 
-/// A command that starts this program once more, through the emulator if there is one.
+/// Returns a command that starts this program once more, in the emulator if there is one.
 pub fn itself() -> Command {
     let own = std::env::current_exe().expect("a program has a path");
     let Some(emulator) = emulator() else { return Command::new(own) };
@@ -25,22 +25,22 @@ pub fn itself() -> Command {
     command
 }
 
-/// A command that starts this test program once more, to run only the test of this name. An environment variable tells
-/// the test that it runs there.
+/// Returns a command that starts this test program once more, to run only the test of this name. The caller adds an
+/// environment variable that tells the test in which process it runs.
 pub fn again(test: &str) -> Command {
     let mut command = itself();
     command.args([test, "--exact", "--nocapture"]);
     command
 }
 
-/// Asserts that the one test of a program passed there.
+/// Asserts that a program has run a single test, which has passed.
 #[track_caller]
 pub fn assert_passed(output: &Output) {
     let [said, complained] = [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes));
     assert!(output.status.success() && said.contains("1 passed"), "{said}{complained}");
 }
 
-/// The path of a built example. `cargo test` builds the examples, but `cargo test --test NAME` does not.
+/// Returns the path of a built example. `cargo test` builds the examples, but `cargo test --test NAME` does not.
 #[track_caller]
 pub fn example(name: &str) -> PathBuf {
     let test = std::env::current_exe().expect("a program has a path");
@@ -59,7 +59,7 @@ pub fn output(command: &mut Command) -> io::Result<Output> {
     output_within(PATIENCE, command)
 }
 
-/// Runs a program to its end and returns its output. After `patience` it is killed.
+/// Runs a program to its end and returns its output. Kills the program after `patience`.
 ///
 /// # Errors
 ///

@@ -10,8 +10,8 @@ use std::thread;
 pub const SKIPS: &str = "CMWQ_SKIPS";
 
 /// Reports that this test, or the rest of it, is skipped because the machine lacks something. `lack` is the word for
-/// it: `.ci/skips` permits the skip if `.ci/machine` finds the same lack.
-/// Must be called on the test's own thread, because the thread's name is the name of the test.
+/// what it lacks. `.ci/skips` permits the skip only if `.ci/machine` finds the same lack. The caller must be the test's
+/// own thread, because this thread has the name of the test.
 #[track_caller]
 pub fn skip(lack: &str, because: impl fmt::Display) {
     match thread::current().name() {
@@ -20,16 +20,16 @@ pub fn skip(lack: &str, because: impl fmt::Display) {
     }
 }
 
-/// Reports as [`skip`] does that a test is skipped, in a program with a test harness of its own.
+/// Reports that a test is skipped, as [`skip`] does, in a program with its own test harness.
 pub fn skip_test(test: &str, lack: &str, because: impl fmt::Display) {
     let test = format!("{}::{test}", program());
     let because = because.to_string().replace('\n', " ");
-    // `eprintln!` would not do: the test harness hides the output of tests that pass.
+    // `eprintln!` does not help, because the test harness hides the output of tests that pass.
     let _best_effort = writeln!(io::stderr(), "SKIPPED {test} ({lack}): {because}");
     if let Some(file) = std::env::var_os(SKIPS) {
         let file = std::fs::OpenOptions::new().append(true).create(true).open(file);
-        // One call writes the whole line, because other tests and programs append at the same time. A process of
-        // another user may lack the permission.
+        // One call writes the whole line, because other tests and programs append lines at the same time. A process of
+        // another user may lack the permission to write, so an error is ignored.
         let _best_effort =
             file.and_then(|mut file| file.write_all(format!("{test}\t{lack}\t{because}\n").as_bytes()));
     }

@@ -12,7 +12,7 @@ pub struct Spread {
 }
 
 impl Spread {
-    /// Returns `None` for an empty sample.
+    /// Computes the spread of a sample. Returns `None` if the sample is empty.
     pub fn of(values: &[f64]) -> Option<Self> {
         let mut values = values.to_vec();
         values.sort_by(f64::total_cmp);
@@ -24,7 +24,7 @@ impl Spread {
         (!values.is_empty()).then(|| Self { median: at(0.5), low: at(0.25), high: at(0.75) })
     }
 
-    /// Returns half of the width, in percent of the median.
+    /// Returns half of the width of the middle half, in percent of the median.
     pub fn percent(&self) -> f64 {
         if self.median == 0.0 { 0.0 } else { 50.0 * (self.high - self.low) / self.median }
     }
@@ -35,7 +35,7 @@ pub fn median(values: &[f64]) -> f64 {
     Spread::of(values).map_or(f64::NAN, |spread| spread.median)
 }
 
-/// Returns the least of these ascending values that this percentage of them does not exceed.
+/// Returns the smallest of these ascending values that is not exceeded by `percent` percent of the values.
 pub fn percentile(ascending: &[f64], percent: usize) -> Option<f64> {
     let rank = (ascending.len() * percent).div_ceil(100).max(1);
     ascending.get(rank - 1).copied()

@@ -1,4 +1,4 @@
-//! The sizes of stress tests, and what makes each operation slow.
+//! The sizes of stress tests, and whether yields make each operation slow.
 
 /// Scales a count of a stress test by the environment variable `CMWQ_STRESS`, which is 1 by default.
 #[must_use]
@@ -7,7 +7,7 @@ pub fn stress(count: usize) -> usize {
     ((count as f64 * factor.unwrap_or(1.0)) as usize).max(1)
 }
 
-/// Returns whether threads yield and sleep around each atomic and lock of the library. Each operation then takes many
+/// Returns whether threads yield and sleep around each atomic and lock of the crate. If so, each operation takes many
 /// times as long.
 #[must_use]
 pub fn has_yields() -> bool {

@@ -1,7 +1,7 @@
 //! Tables in Markdown.
 
-/// Formats lines as a table, whose head is the first one. Text is right-aligned from this column on. Columns are
-/// padded, so that the source is readable as well.
+/// Formats lines as a table. The first line is the head. From the column `right_from` on, text is right-aligned.
+/// Columns are padded, so that the source of the table is readable as well.
 pub fn aligned(lines: &[Vec<String>], right_from: usize) -> String {
     let count = lines.first().map_or(0, Vec::len);
     let width =

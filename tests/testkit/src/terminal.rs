@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use portable_pty::{Child, CommandBuilder, MasterPty, PtySize, native_pty_system};
 use vt100::{Parser, Screen};
 
-/// Longer than any operation takes on a loaded machine.
+/// This is longer than any operation takes on a loaded machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A running program, and the terminal that shows its output.
@@ -29,7 +29,8 @@ impl Terminal {
     pub fn start(command: CommandBuilder, columns: u16, rows: u16) -> Self {
         let pair = native_pty_system().openpty(size(columns, rows)).unwrap();
         let child = pair.slave.spawn_command(command).unwrap();
-        // Our end must be closed. Otherwise the end of the program would not be the end of its output.
+        // This process must close its copy of the program's side of the terminal. Otherwise the program's output would
+        // not end with the program.
         drop(pair.slave);
         let sides = [rows, columns].map(|side| NonZeroU16::new(side).unwrap());
         let shared = Arc::new((Mutex::new(Parser::new(sides[0], sides[1], 0)), Condvar::new()));
@@ -60,7 +61,7 @@ impl Terminal {
         self.master.resize(size(columns, rows)).unwrap();
     }
 
-    /// Waits until `shows` returns a value for the screen.
+    /// Waits until `shows` returns a value for the screen, and returns this value.
     #[track_caller]
     pub fn wait_until<R>(&self, what: &str, mut shows: impl FnMut(&Screen) -> Option<R>) -> R {
         let deadline = Instant::now() + PATIENCE;
@@ -72,7 +73,7 @@ impl Terminal {
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 let contents = parser.screen().contents();
-                // The lock is released, so that the thread that reads the terminal goes on.
+                // This releases the lock, so the thread that reads the terminal can continue.
                 drop(parser);
                 panic!("{what} is not shown:\n{contents}");
             }
@@ -105,8 +106,9 @@ impl Terminal {
 
     /// Waits for the end of the program. Returns its exit code and the screen.
     ///
-    /// Linux sometimes loses the last output of a terminal when its last process ends right after writing it. A test
-    /// that needs that output lets the program wait for a line first, reads the screen, and then sends the line.
+    /// Linux sometimes loses the last output of a terminal when its last process ends right after writing it. If a test
+    /// needs this output, the program must wait for a line before it ends. The test reads the screen, and then sends
+    /// the line.
     pub fn end(mut self) -> (u32, String) {
         let code = self.child.wait().unwrap().exit_code();
         let contents = self.shared.0.lock().unwrap().screen().contents();

@@ -4,8 +4,8 @@
 use std::collections::BTreeSet;
 use std::fs;
 
-/// Returns the numbers of the process's threads. Reads the list twice: while threads end, Linux may leave out a
-/// running one.
+/// Returns the numbers of the process's threads. Reads the list twice, because Linux may leave out a running thread
+/// while other threads end.
 pub fn tasks() -> BTreeSet<String> {
     let list = || fs::read_dir("/proc/self/task").expect("Linux lists the threads");
     let tasks = list().chain(list());
@@ -44,7 +44,7 @@ fn read(task: &str, file: &str) -> String {
 /// Blocks exactly this signal on the calling thread.
 pub fn block_only(signal: i32) {
     let mut set = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
-    // SAFETY: `sigemptyset` initialises the set before it is read; a null pointer asks for no old mask.
+    // SAFETY: `sigemptyset` initialises the set before it is read. With a null pointer, the call returns no old mask.
     let result = unsafe {
         libc::sigemptyset(set.as_mut_ptr());
         libc::sigaddset(set.as_mut_ptr(), signal);

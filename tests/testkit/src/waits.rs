@@ -6,10 +6,11 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// A generous limit for events that happen at once on a quiet machine.
+/// A generous limit for events that happen immediately on a quiet machine.
 pub const SOON: Duration = Duration::from_secs(20);
 
-/// Looks until `condition` holds, with this pause between two looks. Returns false if it does not within `patience`.
+/// Polls until `condition` holds, with this pause between two checks. Returns false if it does not hold within
+/// `patience`.
 pub fn polled(pause: Duration, patience: Duration, mut condition: impl FnMut() -> bool) -> bool {
     let end = Instant::now() + patience;
     loop {
@@ -23,30 +24,30 @@ pub fn polled(pause: Duration, patience: Duration, mut condition: impl FnMut() -
     }
 }
 
-/// Polls until `condition` holds. Returns false if it does not within `patience`.
+/// Polls until `condition` holds. Returns false if it does not hold within `patience`.
 pub fn holds_within(patience: Duration, condition: impl FnMut() -> bool) -> bool {
     polled(Duration::from_micros(200), patience, condition)
 }
 
-/// Polls until `condition` holds, and panics if it does not soon.
+/// Polls until `condition` holds, and panics if it does not hold soon.
 #[track_caller]
 pub fn eventually(what: impl fmt::Display, condition: impl FnMut() -> bool) {
     assert!(holds_within(SOON, condition), "this never happened: {what}");
 }
 
-/// Aborts the process unless it is dropped in time: a lost wake-up must not hang a run.
+/// Aborts the process unless this value is dropped in time. So a lost wake-up does not hang a run.
 #[must_use]
 pub struct TimeLimit {
     _over: mpsc::Sender<()>,
 }
 
 impl TimeLimit {
-    /// `report` tells what hangs, before the process is aborted.
+    /// Begins the time. `report` describes what hangs before the process is aborted.
     pub fn new(patience: Duration, report: impl FnOnce() -> String + Send + 'static) -> Self {
         let (over, wait) = mpsc::channel::<()>();
         thread::spawn(move || {
             if wait.recv_timeout(patience) == Err(mpsc::RecvTimeoutError::Timeout) {
-                // `eprintln!` would not do: the test harness would capture its output and lose it.
+                // `eprintln!` does not help, because the test harness would capture its output and lose it.
                 let _best_effort = writeln!(io::stderr(), "{}", report());
                 std::process::abort();
             }

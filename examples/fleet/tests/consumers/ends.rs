@@ -4,7 +4,7 @@ use redis::cmd;
 
 use crate::support::{Server, eventually};
 
-/// spec: I4.4: a consumer that is asked to end finishes the jobs that it has, and takes no others.
+/// spec: I4.4: a consumer that is asked to end finishes the jobs that it has, and takes no further jobs.
 #[test]
 fn a_consumer_finishes_its_jobs_before_it_ends() {
     let Some(server) = Server::start() else { return };
@@ -27,8 +27,8 @@ fn a_consumer_finishes_its_jobs_before_it_ends() {
     server.assert_all_stored_once(100);
 }
 
-/// spec: I4.4: jobs that take longer than the grace period are given back. Another consumer has them at once, and not
-/// after the claim timeout. This counts as no attempt.
+/// spec: I4.4: jobs that take longer than the grace period are given back. Another consumer gets them immediately, and
+/// not after the claim timeout. The interrupted run does not count as an attempt.
 #[test]
 fn a_consumer_gives_long_jobs_back() {
     let Some(server) = Server::start() else { return };
@@ -44,7 +44,7 @@ fn a_consumer_gives_long_jobs_back() {
     assert!(other.has_said("over from one"), "{:?}", other.said());
 }
 
-/// spec: I4.4: Redis has sent three more jobs, but the consumer has not got the answer.
+/// spec: I4.4: a consumer also gives back jobs that Redis has sent to it, but whose message it has not received.
 #[test]
 fn a_consumer_gives_jobs_back_of_which_it_does_not_know() {
     let Some(server) = Server::start() else { return };

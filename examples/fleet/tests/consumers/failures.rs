@@ -7,7 +7,7 @@ use testkit::output;
 
 use crate::support::{Server, eventually};
 
-/// spec: I4.5: the fields of these jobs mean nothing. They are tried again, and then set aside, and the others run.
+/// spec: I4.5: jobs with meaningless fields are tried again and then set aside, and the other jobs run.
 #[test]
 fn a_job_that_fails_again_and_again_is_set_aside() {
     let Some(server) = Server::start() else { return };
@@ -42,7 +42,7 @@ fn a_job_that_fails_again_and_again_is_set_aside() {
     assert!(dead.iter().all(|(_, fields)| fields[0] == b"entry" && fields.len() >= 4), "{dead:?}");
 }
 
-/// spec: I4.5: a job that kills each consumer is set aside, too.
+/// spec: I4.5: a job that kills each consumer that runs it is set aside, too.
 #[test]
 fn a_job_that_kills_its_consumers_is_set_aside() {
     let Some(server) = Server::start() else { return };
@@ -62,7 +62,7 @@ fn a_job_that_kills_its_consumers_is_set_aside() {
     assert_eq!(dead[0].1[2..], ["name", "0", "rounds", "1", "pause", "600000"], "{dead:?}");
 }
 
-/// A request that cannot succeed by itself is not repeated.
+/// A request that cannot succeed without a change is not repeated.
 #[test]
 fn settings_that_cannot_work_are_refused() {
     let fleet = |arguments: &[&str]| {

@@ -5,11 +5,11 @@ use crate::support::{Server, eventually};
 /// The number of consumers that die.
 const KILLS: usize = 20;
 
-/// The jobs that are added before each kill.
+/// The number of jobs that are added before each kill.
 const JOBS: usize = 20;
 
-/// spec: I4.1: three consumers at a time, one of which is killed while it has jobs, 20 times. No job is lost, and none
-/// has two results.
+/// spec: I4.1: of three consumers, one is killed while it has jobs and is replaced, 20 times. No job is lost, and no
+/// job has two results.
 #[test]
 fn no_job_of_a_killed_consumer_is_lost_or_stored_twice() {
     let Some(server) = Server::start() else { return };
@@ -35,7 +35,8 @@ fn no_job_of_a_killed_consumer_is_lost_or_stored_twice() {
     println!("{KILLS} kills, {} jobs, {taken} taken over: 0 lost, 0 stored twice", KILLS * JOBS);
 }
 
-/// spec: I4.1: the heartbeat of a living consumer keeps its job. The consumers look for abandoned jobs many times.
+/// spec: I4.1: the heartbeat of a living consumer keeps its job, although the consumers look for abandoned jobs many
+/// times.
 #[test]
 fn a_job_that_takes_longer_than_the_claim_timeout_is_not_taken_over() {
     let Some(server) = Server::start() else { return };
@@ -48,7 +49,7 @@ fn a_job_that_takes_longer_than_the_claim_timeout_is_not_taken_over() {
     }
 }
 
-/// spec: I4.1: a stopped consumer is silent, so its jobs are taken over. It then goes on, and runs them, too.
+/// spec: I4.1: a stopped consumer is silent, so its jobs are taken over. When it continues, it runs them, too.
 #[test]
 fn a_job_that_runs_twice_is_stored_once() {
     let Some(server) = Server::start() else { return };
@@ -60,7 +61,7 @@ fn a_job_that_runs_twice_is_stored_once() {
     let other = server.work("other", &options);
     eventually("they have results", || server.results().len() == 5);
     stalled.signal(rustix::process::Signal::CONT);
-    // The producer adds them once more, because it got no answer.
+    // The jobs are added once more, as by a producer that got no answer.
     server.add(0..5, &[]);
     server.assert_all_stored_once(5);
     assert!(other.has_said("over from stalled"), "{:?}", other.said());

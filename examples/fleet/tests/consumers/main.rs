@@ -1,4 +1,4 @@
-//! Runs the fleet as users do, with a real server. The consumers are processes, which a test may kill.
+//! Runs the fleet as users do, with a real Redis server. The consumers are processes, which a test may kill.
 
 mod ends;
 mod failures;

@@ -7,8 +7,8 @@ use rustix::process::Signal;
 
 use crate::support::{Consumer, Server, eventually};
 
-/// spec: I4.3: the server is killed for 10 s, while consumers run jobs and store results. They say so, and go on
-/// afterwards.
+/// spec: I4.3: the server is killed for 10 s while consumers run jobs and store results. The consumers report that, and
+/// continue afterwards.
 #[test]
 fn consumers_survive_a_server_that_goes_away_for_ten_seconds() {
     let Some(mut server) = Server::start() else { return };
@@ -20,7 +20,7 @@ fn consumers_survive_a_server_that_goes_away_for_ten_seconds() {
     assert_told(consumers);
 }
 
-/// spec: I4.3: the server neither answers nor closes its connections.
+/// spec: I4.3: consumers continue after a time in which the server neither answers nor closes its connections.
 #[test]
 fn consumers_survive_a_server_that_hangs() {
     let Some(server) = Server::start() else { return };
@@ -48,7 +48,7 @@ fn assert_told(consumers: Vec<Consumer>) {
     }
 }
 
-/// spec: I4.3: a consumer that starts before its server waits for it.
+/// spec: I4.3: a consumer that starts before its server answers waits for the server.
 #[test]
 fn a_consumer_waits_for_its_server() {
     let Some(mut server) = Server::start() else { return };

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use crate::support::{Server, eventually};
 
-/// spec: I4.2: of 50 jobs, a consumer takes those that may run and those that may wait. Other consumers get the rest.
+/// spec: I4.2: of 50 jobs, a consumer takes as many as may run and may wait on it. Other consumers get the remaining
+/// jobs.
 #[test]
 fn permits_decide_how_many_jobs_a_consumer_fetches() {
     let Some(server) = Server::start() else { return };

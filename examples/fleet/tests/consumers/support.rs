@@ -1,4 +1,4 @@
-//! A server for each test, and consumers.
+//! The consumers, and a Redis server for each test.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -15,17 +15,17 @@ use redis::{Connection, cmd};
 use rustix::process::{Pid, Signal, kill_process};
 use testkit::{output, polled, wait};
 
-/// On a busy machine, each of these tests takes less time than this.
+/// A time limit. Even on a busy machine, each of these tests takes less time.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// A server with its own folder. It writes each command to the disk before it answers.
+/// A Redis server with its own folder. It writes each command to the disk before it answers.
 pub(crate) struct Server {
     folder: PathBuf,
     process: Child,
 }
 
 impl Server {
-    /// Returns `None` if there is no `redis-server`. Then the test is skipped.
+    /// Starts a server, or returns `None` if there is no `redis-server`, so that the test is skipped.
     pub(crate) fn start() -> Option<Self> {
         static NUMBER: AtomicUsize = AtomicUsize::new(0);
         if Command::new("redis-server").arg("--version").stdout(Stdio::null()).status().is_err() {
@@ -98,7 +98,7 @@ impl Server {
         assert_eq!(self.fleet(&arguments), format!("added {}\n", names.len()));
     }
 
-    /// Starts a consumer, with the name and with more options.
+    /// Starts a consumer with this name and these further options.
     pub(crate) fn work(&self, name: &str, options: &[&str]) -> Consumer {
         let mut command = Command::new(env!("CARGO_BIN_EXE_fleet"));
         command.args(["work", "--redis", &self.url(), "--name", name]).args(options);
@@ -126,7 +126,7 @@ impl Server {
         results
     }
 
-    /// Returns the number and the fields of each entry of a stream.
+    /// Returns the identifier and the fields of each entry of a stream.
     pub(crate) fn entries(&self, stream: &str) -> Vec<(String, Vec<String>)> {
         let mut range = cmd("XRANGE");
         range
@@ -150,7 +150,7 @@ impl Server {
     /// Waits until each of these names has a result. Then asserts that every job is acknowledged, and has one result.
     pub(crate) fn assert_all_stored_once(&self, names: usize) {
         eventually(&format!("{names} names have results"), || self.results().len() == names);
-        // The last jobs may still run for a second time.
+        // The last jobs may still be running for a second time.
         let done = format!("waiting 0, in hand 0, stored {names}, set aside 0\n");
         eventually(&format!("{done:?} is the status"), || self.fleet(&["status"]) == done);
         let doubled: Vec<_> = self.results().into_iter().filter(|(_, results)| *results != 1).collect();
@@ -184,13 +184,13 @@ impl Consumer {
         kill_process(Pid::from_child(&self.process), signal).expect("it is there");
     }
 
-    /// Kills the process, and returns what it has said.
+    /// Kills the process, and returns the lines that it has printed.
     pub(crate) fn kill(mut self) -> Vec<String> {
         self.process.kill().expect("it is there");
         self.end().1
     }
 
-    /// Asks the process to end. Returns its status, and what it has said.
+    /// Asks the process to end, and returns its status and the lines that it has printed.
     pub(crate) fn terminate(mut self) -> (ExitStatus, Vec<String>) {
         self.signal(Signal::TERM);
         self.end()
@@ -218,7 +218,7 @@ impl Drop for Consumer {
     }
 }
 
-/// Looks until the condition holds.
+/// Checks the condition repeatedly until it holds.
 #[track_caller]
 pub(crate) fn eventually(what: &str, condition: impl FnMut() -> bool) {
     assert!(polled(Duration::from_millis(20), PATIENCE, condition), "this never happened: {what}");

@@ -1,7 +1,7 @@
 //! The interface of `affinitypool`, over cmwq.
 //!
-//! When a future of the pool is polled, it joins its item: the poll blocks its thread and returns the result. Dropping
-//! a future that was not polled cancels the item. Dropping the pool flushes its queue.
+//! When a future of the pool is polled, it joins its item: the poll blocks the polling thread until the item has ended,
+//! and returns the result. Dropping a future that was not polled cancels the item. Dropping the pool flushes its queue.
 
 use std::fmt;
 use std::future::Future;
@@ -17,7 +17,7 @@ pub const MAX_THREADS: usize = 512;
 
 static THREADPOOL: OnceLock<Threadpool> = OnceLock::new();
 
-/// Runs the closure in the global pool, or on the spot if there is none.
+/// Runs the closure in the global pool, or on the calling thread if there is no global pool.
 pub async fn spawn<F, R>(func: F) -> R
 where
     F: FnOnce() -> R + Send + 'static,
@@ -109,7 +109,8 @@ impl Threadpool {
         }
     }
 
-    /// This is sound: the borrowed data is used within a scope, which ends within the poll.
+    /// This function is sound, because the borrowed data is used only within a scope, which ends before the poll
+    /// returns.
     pub fn spawn_local<'pool, F, R>(&'pool self, func: F) -> SpawnFuture<'pool, R>
     where
         F: FnOnce() -> R + Send + 'pool,
@@ -129,7 +130,7 @@ impl Threadpool {
         THREADPOOL.set(self).map_err(|_pool| Error::GlobalThreadpoolExists)
     }
 
-    /// A queue has no threads of its own.
+    /// Returns 0, because a queue has no threads of its own.
     pub fn thread_count(&self) -> usize {
         0
     }
@@ -141,7 +142,7 @@ impl Threadpool {
 
 impl Drop for Threadpool {
     fn drop(&mut self) {
-        // If an item of the pool drops the pool, the flush is refused, so the item does not wait for itself.
+        // If an item of the pool drops the pool, the flush returns an error. So the item does not wait for itself.
         let _ = self.queue.flush();
     }
 }

@@ -25,10 +25,10 @@ pub fn queue(name: &str, threads: usize) -> WorkQueue {
     builder.max_active_total(threads.min(LIMIT)).build().expect("the queue can be built")
 }
 
-/// Runs a job of a peer in an item of such a queue.
+/// Runs a job of a peer. The caller is an item of such a queue.
 ///
-/// The jobs of these pools block without guards. A managed queue would detect that and start the next job late, at a
-/// pace that keeps threads few. So each job runs under a guard in managed queues.
+/// The jobs of these pools block without guards. A managed queue would detect the blocking late, and would start
+/// further threads only at a slow pace to keep them few. So each job runs under a guard in managed queues.
 pub fn run<T>(job: impl FnOnce() -> T) -> T {
     if *IS_MANAGED { cmwq::blocking(job) } else { job() }
 }

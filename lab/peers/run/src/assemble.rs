@@ -1,7 +1,7 @@
 //! Puts shims and published tests together below `target/peers`.
 //!
-//! That folder becomes a copy of this workspace, including the lock file. Each shim in the copy has the unit tests and
-//! examples of its peer appended to its sources, and the peer's test files beside them. Unchanged files are not
+//! That folder becomes a copy of this workspace, including the lock file. In the copy, the unit tests and examples of
+//! the peer are appended to each shim's sources, and the peer's test files stand beside them. Unchanged files are not
 //! written, so cargo builds only the changed ones again.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,7 +14,7 @@ use serde_json::Value;
 use crate::peer::{self, Peer};
 use crate::{Failure, Places, published};
 
-/// The entries that do not belong to the copy.
+/// The entries of the folder that do not belong to the copy, and that are never removed.
 const KEPT: [&str; 2] = ["target", "logs"];
 
 pub(crate) fn assemble(places: &Places, peers: &[&Peer]) -> Result<(), Failure> {
@@ -94,7 +94,7 @@ fn add_published(peer: &Peer, source: &Path, files: &mut BTreeMap<PathBuf, Vec<u
     Ok(())
 }
 
-/// Removes files that were copied once and are not needed any more.
+/// Removes files that an earlier run has copied and this run does not need.
 fn remove_others(root: &Path, folder: &Path, paths: &BTreeSet<PathBuf>) -> Result<(), Failure> {
     for entry in fs::read_dir(root.join(folder))? {
         let entry = entry?;

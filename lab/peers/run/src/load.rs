@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 
-/// The load ends when this is dropped.
+/// The busy threads, which end when this value is dropped.
 pub(crate) struct Load {
     stop: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,

@@ -12,7 +12,7 @@
 //! | `assemble` | shims and published tests, put together below `target/peers` |
 //! | `published` | finds tests and examples in a published source |
 //! | `suite` | a compiled test program: its tests, and one run of it |
-//! | `load` | threads that keep the CPUs busy meanwhile |
+//! | `load` | threads that keep the CPUs busy during the runs |
 //! | `report` | the failures, their frequency, and whether they were expected |
 
 mod args;
@@ -56,30 +56,31 @@ fn main() -> ExitCode {
     }
 }
 
-/// The cargo that runs this program, or the one in the path.
+/// Returns the cargo that runs this program, or otherwise the cargo in the search path.
 fn cargo() -> Command {
     Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
 }
 
-/// The folders.
+/// The folders that this program uses.
 struct Places {
-    /// The packages of this folder.
+    /// The folder of the shims, `lab/peers`.
     lab: PathBuf,
-    /// The assembled packages, cargo's output, and the logs.
+    /// The folder of the assembled packages, cargo's output, and the logs.
     home: PathBuf,
 }
 
 impl Places {
     fn find() -> Result<Self, Failure> {
         let lab = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize()?;
-        // Manifests name the library by `../../..`, in both folders.
+        // The manifests name the library by `../../..`. This path is right in both folders, which are equally deep.
         let home = lab.join("../../target").join("peers");
         std::fs::create_dir_all(home.join("logs"))?;
         Ok(Self { lab, home: home.canonicalize()? })
     }
 }
 
-/// Runs everything and prints the table. Returns whether all failures were expected, and happened.
+/// Runs all tests and prints the table. Returns true if all failures were expected, and no expected failure is
+/// outdated.
 fn run(args: &Args) -> Result<bool, Failure> {
     let places = Places::find()?;
     let mut report = Report::new(&places, &args.peers)?;
@@ -104,7 +105,7 @@ fn run(args: &Args) -> Result<bool, Failure> {
     Ok(!report.has_unexpected() && !report.is_outdated())
 }
 
-/// Runs each suite once, all at the same time, because their tests mostly sleep.
+/// Runs each suite once. All suites run at the same time, because their tests mostly sleep.
 fn run_all(
     places: &Places,
     suites: &[Suite],

@@ -12,13 +12,13 @@ pub(crate) struct Peer {
     pub(crate) unit: bool,
     /// The files in its folder `tests` that are run.
     pub(crate) tests: &'static [&'static str],
-    /// How many tests these are, documentation examples not included.
+    /// The number of these tests, without the documentation examples.
     pub(crate) count: usize,
 }
 
 pub(crate) const ALL: &[Peer] = &[
-    // Left out are: the unit test, which counts the items in the peer's own queue; `async_task_smoke`, which tests
-    // another crate; `loom_queue`, a model of the peer's queue; and `unsound`, which the peer ignores as well.
+    // Four parts are left out. The unit test counts the items in the peer's own queue. `async_task_smoke` tests another
+    // crate. `loom_queue` is a model of the peer's queue. The peer itself ignores `unsound`.
     Peer { name: "affinitypool", unit: false, tests: &["self_spawn_wakeup", "threadpool_tests"], count: 42 },
     Peer { name: "rusty_pool", unit: true, tests: &[], count: 34 },
     Peer { name: "scheduled-thread-pool", unit: true, tests: &[], count: 13 },
@@ -42,7 +42,8 @@ pub(crate) struct Expected {
 }
 
 impl Peer {
-    /// Reads the shim's `expected.txt`: on each line a test's name, spaces, and the reason.
+    /// Reads the shim's `expected.txt`. Each line has a test's name, two spaces or more, and the reason why the test
+    /// fails.
     pub(crate) fn expected(&self, lab: &Path) -> Result<Vec<Expected>, Failure> {
         let path = lab.join(self.name).join("expected.txt");
         let text = fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;

@@ -8,7 +8,8 @@ pub(crate) fn unit_tests(source: &str) -> Option<&str> {
     Some(&source[start..end])
 }
 
-/// Returns the documentation comments that contain code, unchanged, each for an empty module.
+/// Returns the documentation comments that contain code, with unchanged text. Each becomes the documentation of an
+/// empty module.
 pub(crate) fn examples(source: &str) -> Vec<String> {
     let mut blocks: Vec<Vec<&str>> = vec![Vec::new()];
     for line in source.lines() {

@@ -11,7 +11,8 @@ use crate::{Failure, Places};
 
 /// How many lines of a failed test's output are shown.
 const EXCERPT: usize = 8;
-/// A test that is expected to fail, and passes in all of so many runs, does not belong on the list.
+/// The number of runs after which a test does not belong on the list of expected failures, if it has passed in all of
+/// them.
 const ENOUGH: usize = 10;
 
 /// A peer, and the name of a test.
@@ -59,8 +60,8 @@ impl Report {
         Ok(Self { expected, rows: BTreeMap::new() })
     }
 
-    /// Returns an error if a test that is expected to fail does not exist. Documentation examples are known only after
-    /// they have run.
+    /// Returns an error if a test that is expected to fail does not exist. Documentation examples are not checked,
+    /// because they are known only after they have run.
     pub(crate) fn expect_to_exist(&self, suites: &[Suite]) -> Result<(), Failure> {
         let tests: BTreeSet<Name> = suites
             .iter()
@@ -95,12 +96,12 @@ impl Report {
         self.unexpected().next().is_some()
     }
 
-    /// Returns whether a test is expected to fail, and has passed too often for that.
+    /// Returns whether there is a test that is expected to fail but has passed in all of at least [`ENOUGH`] runs.
     pub(crate) fn is_outdated(&self) -> bool {
         self.surprising().any(|(_, _, row)| row.runs() >= ENOUGH)
     }
 
-    /// The tests that are expected to fail and never failed, with the reasons.
+    /// Returns the tests that are expected to fail and never failed, with the expected reasons.
     fn surprising(&self) -> impl Iterator<Item = (&Name, &str, &Row)> {
         let row_of = |(name, reason)| Some((name, String::as_str(reason), self.rows.get(name)?));
         self.expected.iter().filter_map(row_of).filter(|(_, _, row)| row.failed() == 0)
@@ -172,7 +173,7 @@ impl fmt::Display for Report {
     }
 }
 
-/// Returns the beginning of a failed test's output, or the end of the log if there is none.
+/// Returns the beginning of a failed test's output, or the end of the log if the log does not have that output.
 fn excerpt(log: &Path, test: &str) -> Vec<String> {
     let text = fs::read(log).unwrap_or_default();
     let text = String::from_utf8_lossy(&text);

@@ -12,10 +12,11 @@ use serde_json::Value;
 use crate::peer::{self, Peer};
 use crate::{Failure, Places};
 
-/// The time limit of a run: several times the sleeps of the slowest suite.
+/// The time limit of a run, which is several times as long as the sleeps of the slowest suite.
 const LIMIT: Duration = Duration::from_secs(300);
 
-/// Tests mostly sleep, so all of them run at a time, as the peers' tests do on a machine with many CPUs.
+/// The number of tests that run at the same time. Tests mostly sleep, so all of them do, as on a machine with many
+/// CPUs.
 const TEST_THREADS: &str = "64";
 
 /// The kind of queues that the shims use.
@@ -39,7 +40,7 @@ pub(crate) enum Verdict {
     Passed,
     Failed,
     Ignored,
-    /// The program ended, or was ended, before the test had a result.
+    /// The program ended, or was killed, before the test had a result.
     Unfinished,
 }
 
@@ -60,7 +61,7 @@ impl Outcome {
 /// A test program.
 pub(crate) struct Suite {
     pub(crate) peer: &'static str,
-    /// The test file; `None` for the unit tests.
+    /// The test file, or `None` for the unit tests.
     file: Option<String>,
     program: PathBuf,
     pub(crate) tests: Vec<String>,
@@ -85,7 +86,7 @@ pub(crate) fn build(places: &Places, peers: &[&Peer]) -> Result<Vec<Suite>, Fail
     Ok(suites)
 }
 
-/// Returns an error if a peer has lost tests, or has more.
+/// Returns an error if the programs of a peer have fewer or more tests than [`Peer::count`].
 pub(crate) fn expect_all(peers: &[&Peer], suites: &[Suite]) -> Result<(), Failure> {
     for peer in peers {
         let of_peer = suites.iter().filter(|suite| suite.peer == peer.name);
@@ -155,8 +156,8 @@ impl Suite {
     }
 }
 
-/// Returns the verdict in a line of the results, if the line is about `test`: it ends with the name. The words before
-/// may be the last line of a message.
+/// Returns the verdict in a line of the results, if the line is about `test`. Such a line ends with the test's name.
+/// The words before the name may be the last line of a message.
 fn verdict(line: &str, test: &str) -> Option<Verdict> {
     let word = line.strip_suffix(test)?.strip_suffix(' ')?;
     Some(match word {

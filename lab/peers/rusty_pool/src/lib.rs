@@ -1,7 +1,8 @@
 //! The interface of `rusty_pool`, over cmwq.
 //!
-//! A pool is a queue that runs at most `max_size` items at a time. `join` also waits for items that are added
-//! meanwhile, so it flushes the queue until it is empty. A spawned future is a reusable item, which its waker queues.
+//! A pool is a queue that runs at most `max_size` items at a time. `join` also waits for items that are added during
+//! the call, so it flushes the queue until the queue is empty. A spawned future is a reusable item, which its waker
+//! queues.
 
 use std::fmt;
 use std::future::Future;
@@ -99,7 +100,7 @@ impl ThreadPool {
         Self { queue, worker_data: Arc::default() }
     }
 
-    /// Returns the number of running items, because a queue has no threads of its own.
+    /// Returns the number of running items in place of workers, because a queue has no threads of its own.
     pub fn get_current_worker_count(&self) -> usize {
         self.queue.counters().in_flight() as usize
     }
@@ -131,7 +132,7 @@ impl ThreadPool {
     }
 
     pub fn spawn(&self, future: impl Future<Output = ()> + Send + 'static) {
-        // `None` once the future is ready, because a waker may come late.
+        // Becomes `None` when the future is ready, because a waker may queue the item even after that.
         let future: Mutex<Option<Pin<Box<dyn Future<Output = ()> + Send>>>> =
             Mutex::new(Some(Box::pin(future)));
         let queue = self.queue.clone();
@@ -212,7 +213,7 @@ impl Wake for Requeue {
     }
 }
 
-/// Polls a future until it is ready, and blocks under a guard in between.
+/// Polls a future until it is ready, and blocks under a guard between the polls.
 fn block_on<R>(future: impl Future<Output = R>) -> R {
     struct Unpark(Thread);
     impl Wake for Unpark {
@@ -231,7 +232,7 @@ fn block_on<R>(future: impl Future<Output = R>) -> R {
     }
 }
 
-// Functions for the published tests. A queue has no threads of its own, so it counts none.
+// The published tests need these types and functions. A queue has no threads of its own, so the counts are 0.
 
 #[derive(Default)]
 struct WorkerData {
@@ -249,7 +250,7 @@ impl WorkerCountData {
     }
 }
 
-/// The peer's packed word, which does not exist here.
+/// Replaces the functions of the peer's packed word of counts, which does not exist here.
 #[cfg(test)]
 impl WorkerCountData {
     fn get_total_worker_count(&self) -> usize {

@@ -1,7 +1,7 @@
 //! The interface of `scheduled-thread-pool`, over cmwq.
 //!
-//! A job is an item with a timer. A repeated job arms its next run at the end of each run, because its function is an
-//! `FnMut` and its first delay may differ. Cancelling a job cancels its timer.
+//! A job is an item with a timer. At the end of each run, a repeated job arms a timer for its next run, because its
+//! function is an `FnMut` and its first delay may differ. Cancelling a job cancels its timer.
 
 use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -55,7 +55,7 @@ pub enum OnPoolDropBehavior {
     DiscardPendingScheduled,
 }
 
-/// Dropping the handle does not cancel the job.
+/// The handle of a job. Dropping it does not cancel the job.
 #[derive(Debug)]
 pub struct JobHandle(Arc<Mutex<Job>>);
 
@@ -65,7 +65,7 @@ impl JobHandle {
     }
 }
 
-/// The part of a job that a cancel can reach.
+/// The part of a job that a cancellation changes.
 #[derive(Debug, Default)]
 struct Job {
     cancelled: bool,
@@ -76,7 +76,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Cancels a job. Its function is dropped outside of the lock.
+/// Cancels a job. The job's function is dropped outside of the lock.
 fn end(job: &Mutex<Job>) {
     let mut job = lock(job);
     job.cancelled = true;
@@ -180,7 +180,8 @@ impl ScheduledThreadPool {
         self.start(initial_delay, move |_| Some(Instant::now() + f()?))
     }
 
-    /// Starts a job. `run` gets the time when it was due, and returns the time when it is due again.
+    /// Starts a job. `run` gets the time at which it was due, and returns the time of its next run, or `None` for no
+    /// further run.
     fn start(
         &self,
         delay: Duration,
@@ -201,7 +202,8 @@ type Run = Box<dyn FnMut(Instant) -> Option<Instant> + Send>;
 fn arm(shared: Arc<Shared>, job: Arc<Mutex<Job>>, due: Instant, mut run: Run) {
     let queue = shared.queue.clone();
     let slot = Arc::clone(&job);
-    // The lock is held to the end, so a cancel either finds the timer, or is found here.
+    // The lock is held until this function returns. So a cancellation either finds the new timer, or has set
+    // `cancelled` before this check.
     let mut slot = lock(&slot);
     if slot.cancelled {
         return;

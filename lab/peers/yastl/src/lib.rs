@@ -1,7 +1,7 @@
 //! The interface of `yastl`, over cmwq.
 //!
-//! A scope made by `zoom` is a scope of the pool's queue. The scope of the pool itself is the queue: its items borrow
-//! nothing, and `join` is a flush.
+//! A scope made by `zoom` is a scope of the pool's queue. The scope of the pool itself is the queue. The items of that
+//! scope borrow nothing, and `join` is a flush.
 
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -66,13 +66,13 @@ impl ThreadConfig {
 pub struct Scope<'s, 'scope: 's> {
     pool: Pool,
     within: Arc<dyn Spawn<'s> + 's>,
-    /// `'scope` is invariant, and the borrows go to other threads.
+    /// Makes `'scope` invariant, because other threads use the borrowed data.
     borrows: PhantomData<fn(&'scope ()) -> &'scope ()>,
 }
 
 type Job<'s> = Box<dyn FnOnce() + Send + 's>;
 
-/// The queue or scope that runs a scope's items.
+/// A queue or a scope of cmwq that runs the items of a peer's scope.
 trait Spawn<'s>: Send + Sync {
     fn spawn(&self, job: Job<'s>);
 }

@@ -5,11 +5,12 @@ use std::task::{Context, Waker};
 
 use super::{Can, Rival, cpus};
 
-/// Dropping the future of an item cancels the item, and there is no way to detach it. So the issuer keeps the futures,
-/// as the documentation recommends, and from time to time drops those of items that have ended.
+/// The pool of `affinitypool`. Dropping the future of an item cancels the item, and an item cannot be detached from its
+/// future. So the issuer keeps the futures, as the documentation recommends, and from time to time drops the futures of
+/// items that have ended.
 pub(crate) struct Affinitypool(affinitypool::Threadpool);
 
-/// After this many items, futures of items that have ended are dropped.
+/// When the number of kept futures is a multiple of this, the issuer drops the futures of items that have ended.
 const TIME: usize = 256;
 
 thread_local! {

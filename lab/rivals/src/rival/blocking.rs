@@ -2,7 +2,7 @@ use std::num::NonZeroUsize;
 
 use super::{Can, Rival};
 
-/// One pool for the whole process, of up to 500 threads.
+/// The pool of `blocking`. The process has only one such pool, with up to 500 threads.
 pub(crate) struct Blocking;
 
 impl Rival for Blocking {

@@ -7,7 +7,8 @@ use super::{Can, Part, Rival};
 
 const UNLIMITED: &str = "the queue has no limit";
 
-/// A queue of this kind. The queues of urgent and of long items are made with the first such item.
+/// A queue of this kind. The first urgent item makes the queue of urgent items, and the first long item makes the queue
+/// of long items.
 pub(crate) struct Cmwq<K> {
     executor: Executor,
     queue: WorkQueue,
@@ -121,7 +122,7 @@ impl<K: Kind> Rival for Cmwq<K> {
     }
 
     fn spawn_urgent<F: FnOnce() + Send + 'static>(&self, item: F) {
-        // An ordered queue has no priority, and takes part in no workload that requires one.
+        // An ordered queue has no priority, and takes part in no workload with urgent items.
         let urgent = || build(K::queue("urgent").high_priority(true), &self.executor);
         self.urgent.get_or_init(urgent).spawn_detached(item).expect(UNLIMITED);
     }

@@ -16,14 +16,13 @@ use ::cmwq::WorkQueue;
 use crate::bed::Bed;
 use crate::workload::Case;
 
-/// An executor, set up as a user would who follows its documentation.
-/// Everything is generic, so that each rival is called as directly as in a program of its own. A process ends without
-/// shutting its rival down.
+/// An executor that is set up as its documentation recommends. All functions are generic, so that each rival is called
+/// as directly as in a program of its own. A process ends without shutting its rival down.
 pub(crate) trait Rival: Send + Sync + Sized + 'static {
     const NAME: &'static str;
     const CAN: Can;
 
-    /// Makes the rival with its default limit on items at a time, or with this one.
+    /// Makes the rival. `limit` is the number of items that it runs at a time, or `None` for the rival's default.
     fn new(limit: Option<usize>) -> Self;
 
     /// Makes one rival for each of this many independent users.
@@ -31,10 +30,10 @@ pub(crate) trait Rival: Send + Sync + Sized + 'static {
         (0..count).map(|_| Self::new(None)).collect()
     }
 
-    /// Runs the item once, without a result.
+    /// Runs the item once, and does not return its result.
     fn spawn<F: FnOnce() + Send + 'static>(&self, item: F);
 
-    /// Runs the item and waits for its value, by the rival's own means.
+    /// Runs the item and waits for its value in the way that the rival provides.
     fn join<F: FnOnce() -> u64 + Send + 'static>(&self, item: F) -> u64;
 
     /// Runs many items.
@@ -42,17 +41,17 @@ pub(crate) trait Rival: Send + Sync + Sized + 'static {
         items.for_each(|item| self.spawn(item));
     }
 
-    /// Runs the item before others, if the rival has a way.
+    /// Runs the item before other items, if the rival has a way to do that.
     fn spawn_urgent<F: FnOnce() + Send + 'static>(&self, item: F) {
         self.spawn(item);
     }
 
-    /// Runs an item that keeps a CPU busy for long, and says so if the rival has a way.
+    /// Runs an item that keeps a CPU busy for long, and declares that to the rival if possible.
     fn spawn_long<F: FnOnce() + Send + 'static>(&self, item: F) {
         self.spawn(item);
     }
 
-    /// Calls both closures, possibly at the same time. Called inside an item, if the rival [can fork](Can::forks).
+    /// Calls both closures, possibly at the same time. The caller is an item of a rival that [can fork](Can::forks).
     fn both<A, B>(first: A, second: B) -> (u64, u64)
     where
         A: FnOnce() -> u64 + Send,
@@ -61,7 +60,7 @@ pub(crate) trait Rival: Send + Sync + Sized + 'static {
         (first(), second())
     }
 
-    /// Runs the sleep of an item, and says so if the rival has a way.
+    /// Runs the sleep of an item, and declares the sleep to the rival if possible.
     fn block(sleep: impl FnOnce()) {
         sleep();
     }
@@ -76,17 +75,17 @@ pub(crate) trait Rival: Send + Sync + Sized + 'static {
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) struct Can {
     pub(crate) part: Part,
-    /// The number of items at a time can be limited, also to hundreds.
+    /// The number of items at a time can be limited, even to hundreds.
     pub(crate) limits: bool,
     /// One call can queue many items.
     pub(crate) batches: bool,
     /// Some items can overtake others.
     pub(crate) priorities: bool,
-    /// Waiting for a value differs from the other variants of the same rival.
+    /// This variant of the rival waits for a value in another way than the rival's other variants.
     pub(crate) joins: bool,
-    /// Each user can have one of its own.
+    /// Each user can have a rival of its own.
     pub(crate) tenants: bool,
-    /// An item can let another worker do a part of its work.
+    /// An item can give a part of its work to another worker.
     pub(crate) forks: bool,
     /// Workers stay on the CPU from which an item came.
     pub(crate) pins: bool,
@@ -97,21 +96,23 @@ pub(crate) struct Can {
 pub(crate) enum Part {
     /// A pool that programs use.
     Pool,
-    /// A channel with threads behind it, which manages nothing: the least cost of a pool.
+    /// Threads that take closures from a channel, without any management. Their cost is the least that a pool can have.
     Floor,
     /// A thread for each item.
     Threads,
-    /// Separate pools, one for items that are urgent or take long. Takes part only if there are such items.
+    /// Two separate pools, one of them for items that are urgent or take long. They take part only if there are such
+    /// items.
     Apart,
     /// A queue of cmwq whose items enter guards and set flags.
     Cmwq,
-    /// The same without guards and flags.
+    /// A queue of cmwq whose items enter no guards and set no flags.
     Undeclared,
-    /// A queue that runs one item after the other.
+    /// A queue of cmwq that runs one item after the other.
     Ordered,
-    /// A queue with reusable items.
+    /// A queue of cmwq with reusable items.
     Reusable,
-    /// Reusable items, and pods of one affinity scope.
+    /// A queue of cmwq with reusable items, and with the pods (groups of CPUs that share a worker pool) of one affinity
+    /// scope.
     Scope,
 }
 
@@ -139,7 +140,7 @@ impl Can {
     };
 }
 
-/// The facts about a rival that are known without making one.
+/// The facts about a rival that are known without making the rival.
 pub(crate) struct Entry {
     pub(crate) name: &'static str,
     pub(crate) can: Can,
@@ -151,7 +152,7 @@ const fn entry<R: Rival>() -> Entry {
     Entry { name: R::NAME, can: R::CAN, run: Case::run_on::<R> }
 }
 
-/// All rivals, in the order in which tables show rows that tie.
+/// All rivals. Tables show rows with equal values in this order.
 pub(crate) static RIVALS: &[Entry] = &[
     entry::<rayon::Rayon>(),
     entry::<rayon::RayonFifo>(),
@@ -187,12 +188,12 @@ pub(crate) fn find(name: &str) -> Option<&'static Entry> {
     RIVALS.iter().find(|entry| entry.name == name)
 }
 
-/// Returns the number of CPUs of this process. It is the number of threads in pools whose size must be chosen.
+/// Returns the number of CPUs of this process. Pools whose size must be chosen get this number of threads.
 fn cpus() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// Waits for an item's value through a channel, for rivals that return nothing.
+/// Waits for an item's value through a channel. Rivals that return no values need it.
 fn join_by_channel(spawn: impl FnOnce(std::sync::mpsc::SyncSender<u64>)) -> u64 {
     let (send, receive) = std::sync::mpsc::sync_channel(1);
     spawn(send);

@@ -1,13 +1,13 @@
 use super::{Can, Part, Rival, cpus};
 
-/// Last in, first out for items that a worker spawns; in order for items from outside.
+/// The pool of `rayon`. Items that a worker spawns run last in, first out. Items from other threads run in their order.
 pub(crate) struct Rayon(rayon::ThreadPool);
 
-/// First in, first out, for each thread that spawns.
+/// The pool of `rayon`, in which the items of each spawning thread run first in, first out.
 pub(crate) struct RayonFifo(Rayon);
 
-/// Urgent items have a pool of their own, and so have long ones: the system's scheduler shares the CPUs among their
-/// threads. That is a common solution for any pool without priorities.
+/// Two pools of `rayon`, one of them for urgent and long items. The system's scheduler shares the CPUs among the
+/// threads of both pools. A second pool is a common solution for any pool without priorities.
 pub(crate) struct RayonApart {
     items: Rayon,
     apart: Rayon,

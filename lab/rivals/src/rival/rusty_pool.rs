@@ -4,7 +4,8 @@ use rusty_pool::ThreadPool;
 
 use super::{Can, Rival};
 
-/// A thread for each CPU, and as many more while none is idle.
+/// The pool of `rusty_pool`. It has a thread for each CPU, and up to the same number of further threads while no thread
+/// is idle.
 pub(crate) struct RustyPool(ThreadPool);
 
 impl Rival for RustyPool {

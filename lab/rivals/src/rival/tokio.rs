@@ -2,10 +2,10 @@ use tokio::runtime::{Builder, Runtime};
 
 use super::{Can, Rival};
 
-/// The runtime's pool of blocking threads, up to 512. The runtime has no other threads here.
+/// The runtime's pool of up to 512 blocking threads. The runtime has no other threads here.
 pub(crate) struct TokioBlocking(Runtime);
 
-/// The runtime's tasks, none of which ever awaits. Sleeps are wrapped in `block_in_place`.
+/// The runtime's tasks, which never await. Their sleeps are wrapped in `block_in_place`.
 pub(crate) struct TokioSpawn(Runtime);
 
 impl Rival for TokioBlocking {
@@ -45,7 +45,7 @@ impl Rival for TokioSpawn {
         self.0.block_on(self.0.spawn(async move { item() })).expect("the item does not panic")
     }
 
-    /// As the documentation recommends for items that keep a CPU busy.
+    /// Calls `spawn_blocking`, as the documentation recommends for items that keep a CPU busy.
     fn spawn_long<F: FnOnce() + Send + 'static>(&self, item: F) {
         self.0.spawn_blocking(item);
     }

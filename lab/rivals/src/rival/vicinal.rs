@@ -5,14 +5,15 @@ use vicinal::{Pool, Scheduler, WorkerPolicy};
 
 use super::{Can, Rival, cpus};
 
-/// The workers stay on the CPU from which an item came. With a limit, all CPUs share the workers.
+/// The pool of `vicinal`, whose workers stay on the CPU from which an item came. With a limit, all CPUs share the
+/// workers.
 pub(crate) struct Vicinal {
     scheduler: Scheduler,
-    /// Dropping it ends the workers.
+    /// Dropping the pool ends the workers.
     _pool: Pool,
 }
 
-/// The items of one producer run on all CPUs, which have a worker each.
+/// The pool of `vicinal` with one worker for each CPU. The items of one producer run on all CPUs.
 pub(crate) struct VicinalSystem(Vicinal);
 
 impl Vicinal {
@@ -20,7 +21,8 @@ impl Vicinal {
         Self { scheduler: pool.scheduler(), _pool: pool }
     }
 
-    /// The pool is eager; otherwise workers stay on the CPUs from which items have come.
+    /// The pool starts its workers on all CPUs when it is made. Otherwise the workers would run only on the CPUs from
+    /// which items have come.
     fn shared(workers: usize) -> Self {
         let workers = u32::try_from(workers).ok().and_then(NonZeroU32::new).expect("a number of threads");
         let policy = WorkerPolicy::per_system(workers);
@@ -54,7 +56,7 @@ impl Rival for Vicinal {
 
 impl Rival for VicinalSystem {
     const NAME: &'static str = "vicinal-system";
-    // With a limit, the two variants are the same.
+    // With a limit, the two variants of `vicinal` are the same. So this variant takes no limit.
     const CAN: Can = Can { limits: false, pins: false, ..Vicinal::CAN };
 
     fn new(_limit: Option<usize>) -> Self {

@@ -8,12 +8,12 @@ use crate::rival::Rival;
 
 const ITEMS: usize = 2000;
 const SLEEP: Duration = Duration::from_millis(10);
-/// So long that the first item still sleeps when the last thread has been made.
+/// The sleep of each item before the measurement. The first item still sleeps when the last thread has been made.
 const WARM_UP: Duration = Duration::from_millis(50);
 
 pub(super) fn run<R: Rival>(bed: &Bed, limit: usize) -> Vec<f64> {
     let rival = forever::<R>(Some(limit));
-    // With fewer items, the limit would not be reached.
+    // With fewer items, the pool would not reach its limit.
     let count = bed.count(10 * ITEMS).min(ITEMS);
     sleep(rival, limit.min(count), WARM_UP);
     let time = bed.watch(|| sleep(rival, count, SLEEP));

@@ -10,7 +10,7 @@ use crate::rival::Rival;
 const BURSTS: usize = 10;
 const ITEMS: usize = 10_000;
 const PERIOD: Duration = Duration::from_millis(100);
-/// Steps of about a microsecond in all.
+/// The steps of an item, which take about a microsecond together.
 const STEPS: u32 = 700;
 
 pub(super) fn run<R: Rival>(bed: &Bed) -> Vec<f64> {

@@ -17,8 +17,8 @@ pub(super) fn run<R: Rival>(bed: &Bed) -> Vec<f64> {
     })
 }
 
-/// Returns the time from the first item to the last, and its ratio to the CPU time of all items divided by the number
-/// of CPUs.
+/// Returns the time from the first call until all items have ended, and its ratio to the ideal time. The ideal time is
+/// the CPU time of all items divided by the number of CPUs.
 pub(super) fn of_items<R: Rival>(
     bed: &Bed,
     full: usize,

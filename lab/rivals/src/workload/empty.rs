@@ -20,8 +20,8 @@ pub(super) fn warm_up<R: Rival>(rival: &R, count: usize) {
     warm_up_by(count, |seed, latch| rival.spawn(no_op(seed, latch)));
 }
 
-/// The same for items that are queued in another way. `spawn` gets the number of each item, and the latch that it
-/// counts down.
+/// Runs items before the measurement that `spawn` queues in its own way. `spawn` gets the number of each item, and the
+/// latch that the item counts down.
 pub(super) fn warm_up_by(count: usize, spawn: impl Fn(u64, &'static Latch)) {
     let latch = Latch::new(count);
     (0..count as u64).for_each(|seed| spawn(seed, latch));

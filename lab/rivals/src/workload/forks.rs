@@ -6,7 +6,7 @@ use crate::load::work;
 use crate::rival::Rival;
 
 const LEAVES: usize = 1 << 18;
-/// Steps of about 100 ns in all.
+/// The steps of an item, which take about 100 ns together.
 const STEPS: u32 = 210;
 
 pub(super) fn run<R: Rival>(bed: &Bed) -> Vec<f64> {

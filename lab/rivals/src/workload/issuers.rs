@@ -30,7 +30,8 @@ pub(super) fn run<R: Rival>(bed: &Bed) -> Vec<f64> {
     values
 }
 
-/// Returns the duration in seconds of each call that queues an item. The item has ended before the next one is queued.
+/// Returns the duration in seconds of each call that queues an item. Each item has ended before the next item is
+/// queued.
 fn calls_of_one<R: Rival>(rival: &R, count: usize) -> Vec<f64> {
     let latch = Latch::new(0);
     let work = Work::new(no_op(0, latch));
@@ -38,7 +39,8 @@ fn calls_of_one<R: Rival>(rival: &R, count: usize) -> Vec<f64> {
         latch.reset(1);
         let begin = Instant::now();
         match rival.queue() {
-            // The worker may not have left the item yet, but the item is not pending, because it has begun.
+            // The worker may still be leaving the item's former run. But the item is not pending, because that run has
+            // begun.
             Some(queue) => assert!(queue.enqueue(&work).expect("the queue has no limit"), "the item is idle"),
             None => rival.spawn(no_op(number, latch)),
         }

@@ -7,7 +7,7 @@ use crate::load::{Latch, of_32_bytes};
 use crate::rival::Rival;
 
 const ITEMS: usize = 700;
-/// After this pause, all threads sleep.
+/// The pause before each item, after which all threads sleep.
 const PAUSE: Duration = Duration::from_millis(1);
 
 pub(super) fn run<R: Rival>(bed: &Bed) -> Vec<f64> {

@@ -34,7 +34,7 @@ pub(crate) struct Case {
     pub(crate) workload: &'static str,
     /// The number that distinguishes the variants of a workload.
     pub(crate) variant: Option<usize>,
-    /// The exact definition of the work and of the numbers. Counts are those of a full run.
+    /// The exact definition of the work and of the measures. Its counts are those of a full run.
     pub(crate) definition: &'static str,
     /// The measures. The first one ranks the rows.
     pub(crate) measures: &'static [Measure],
@@ -44,7 +44,7 @@ pub(crate) struct Case {
     pub(crate) settles: bool,
     /// The number of rounds, unless the command line sets it.
     pub(crate) rounds: usize,
-    /// A rival that has not finished by then is stuck.
+    /// The time limit. A rival that has not finished after this time is stuck.
     pub(crate) limit: Duration,
 }
 
@@ -97,12 +97,14 @@ const fn less(name: &'static str, unit: Unit) -> Measure {
     Measure { name, unit, better: Better::Less }
 }
 
-/// Makes a rival that lives as long as the process: its threads are counted at the end, and its items can queue others.
+/// Makes a rival that is never dropped. So its threads can be counted at the end, and its items can queue further
+/// items.
 fn forever<R: Rival>(limit: Option<usize>) -> &'static R {
     Box::leak(Box::new(R::new(limit)))
 }
 
-/// Returns the number of items. A thread for each item is so slow that a tenth of the items is enough.
+/// Returns the number of items. A rival that makes a thread for each item is so slow that a tenth of the items is
+/// enough.
 fn items<R: Rival>(bed: &Bed, full: usize) -> usize {
     let full = if R::CAN.part == Part::Threads { full / 10 } else { full };
     bed.count(full)
@@ -112,8 +114,8 @@ fn cpus() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// Returns the rate in items per second, the median of the repetitions, and the CPU time per item over all repetitions.
-/// On a shared machine, the second one is more reliable.
+/// Returns the median rate of the repetitions in items per second, and the CPU time per item over all repetitions. On a
+/// shared machine, the CPU time is more reliable.
 fn of_each(bed: &Bed, items: usize, seconds: &[f64]) -> Vec<f64> {
     let median = Spread::of(seconds).expect("something was done").median;
     vec![items as f64 / median, bed.cpu_seconds() / (items * seconds.len()) as f64]
@@ -126,7 +128,7 @@ fn percentiles(mut seconds: Vec<f64>, percents: &[usize]) -> Vec<f64> {
     percents.iter().map(|percent| of(percent).expect("something was measured")).collect()
 }
 
-/// The start times of items, in nanoseconds since some moment. Each item writes its own; they are read at the end.
+/// How late items began, in nanoseconds. Each item writes its own number, and the numbers are read at the end.
 struct Starts {
     epoch: Instant,
     starts: Vec<AtomicU64>,
@@ -142,13 +144,13 @@ impl Starts {
         u64::try_from(self.epoch.elapsed().as_nanos()).unwrap_or(u64::MAX)
     }
 
-    /// Records that the item of this number begins, which was queued at this moment.
+    /// Records that the item of this number begins now. `queued` is the moment at which it was queued.
     fn begin(&self, number: usize, queued: u64) {
         let late = self.now().saturating_sub(queued);
         self.starts[number].store(late, Relaxed);
     }
 
-    /// Returns the lateness of each item, in seconds. All must have begun.
+    /// Returns the lateness of each item, in seconds. All items must have begun.
     fn lateness(&self) -> Vec<f64> {
         let seconds = |late: &AtomicU64| late.load(Relaxed) as f64 / 1e9;
         self.starts.iter().map(seconds).collect()

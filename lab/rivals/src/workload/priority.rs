@@ -6,12 +6,12 @@ use crate::bed::Bed;
 use crate::load::{Latch, burn, no_op, of_32_bytes};
 use crate::rival::Rival;
 
-/// The number of pending items for each CPU whenever an urgent one is queued.
+/// The number of pending items for each CPU at the moments when an urgent item is queued.
 const DEPTH: usize = 500;
 const BURN: Duration = Duration::from_micros(500);
 const URGENT: usize = 400;
 const PAUSE: Duration = Duration::from_millis(3);
-/// On a busy machine, the issuer may hardly run, so the measurement ends after this time.
+/// The longest time of a measurement. It is limited because the issuer may hardly run on a busy machine.
 const LONGEST: Duration = Duration::from_secs(3);
 
 pub(super) fn run<R: Rival>(bed: &Bed) -> Vec<f64> {
@@ -44,8 +44,8 @@ pub(super) fn run<R: Rival>(bed: &Bed) -> Vec<f64> {
     percentiles(lateness, &[99, 50, 100])
 }
 
-/// Replaces the items that have ended. The issuer does that, because items that queue each other would use the pool's
-/// own order.
+/// Queues new items in place of those that have ended. The issuer queues them, because items that queue each other
+/// would use the pool's own order.
 fn renew<R: Rival>(rival: &R, backlog: &'static Latch, depth: usize) {
     let missing = depth - backlog.left();
     backlog.add(missing);

@@ -9,13 +9,14 @@ use crate::rival::Rival;
 
 const TENANTS: usize = 100;
 const ROUNDS: usize = 20;
-/// The most pending items of each tenant. They are few, so the memory is that of queues and pools, not of items.
+/// The most pending items of each tenant. They are few, so that the measured memory is that of queues and pools, and
+/// not that of items.
 const EACH: usize = 10;
 const BURN: Duration = Duration::from_micros(50);
 const SLEEP: Duration = Duration::from_millis(5);
 
 pub(super) fn run<R: Rival>(bed: &Bed) -> Vec<f64> {
-    // Tenants live as long as the process: their threads are counted at the end.
+    // Tenants are never dropped, so that their threads can be counted at the end.
     let tenants: &'static [R] = R::tenants(bed.count(TENANTS * 10).min(TENANTS)).leak();
     let asleep: &'static Asleep = Box::leak(Box::default());
     let (rounds, latch) = (bed.count(ROUNDS), Latch::new(0));

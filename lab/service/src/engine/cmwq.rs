@@ -1,5 +1,5 @@
-//! cmwq: a queue for each kind of work, on the pools of one executor. A permit admits, and the request awaits the
-//! handle.
+//! The engine of cmwq has a queue for each kind of work, on the pools of one executor. A permit of the queue admits a
+//! request, and the request awaits the handle of its item.
 
 use cmwq::{Attrs, WorkQueue};
 
@@ -16,14 +16,14 @@ pub(crate) struct Engine {
 impl Engine {
     pub(super) fn start(nice: Option<i32>) -> Result<Self, Failure> {
         let queue = |name: &str, limit: Limit| {
-            // `max_pending` counts what has not begun.
+            // `max_pending` counts the items that have not begun.
             WorkQueue::builder(name)
                 .max_active_total(limit.running.min(512))
                 .max_pending(limit.admitted - limit.running)
         };
         let compute = queue("compute", compute_limit());
-        // Only the queue that computes is nice. So both queues have workers of their own, and a worker that has just
-        // slept for a request never computes.
+        // Only the queue of computations gets a nice level. So each of the two queues has workers of its own, and no
+        // worker that has just slept for a request computes.
         let compute = match nice {
             Some(level) => compute.attrs(Attrs::new().nice(level)),
             None => compute,

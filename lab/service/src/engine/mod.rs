@@ -1,5 +1,5 @@
-//! The engines. Each admits the same number of requests, sheds the others, and does the same work. Each is set up as
-//! its documentation advises experienced users.
+//! The engines. All engines admit the same number of requests, shed (reject) further requests, and do the same work.
+//! Each engine is set up as its documentation advises experienced users.
 
 mod cmwq;
 mod rayon;
@@ -61,7 +61,7 @@ impl fmt::Display for Name {
     }
 }
 
-/// The service answers 503.
+/// The error of a request that is shed. The service answers it with status 503.
 #[derive(Debug)]
 pub(crate) struct Busy;
 
@@ -82,7 +82,7 @@ impl Engine {
         })
     }
 
-    /// Admits the work and awaits its result, or sheds it.
+    /// Admits the work and awaits its result, or sheds the work.
     pub(crate) async fn run(&self, work: Work) -> Result<u64, Busy> {
         match self {
             Self::Cmwq(engine) => engine.run(work).await,
@@ -92,13 +92,14 @@ impl Engine {
     }
 }
 
-/// Admits requests by semaphores. The first one sheds, and in the second one the admitted requests wait.
+/// Two semaphores that admit requests. `admitted` decides which requests are shed, and the admitted requests wait for
+/// `running`.
 struct Gate {
     admitted: Arc<Semaphore>,
     running: Arc<Semaphore>,
 }
 
-/// The places of a request, which it gives back when it is dropped.
+/// The semaphore places of a request. Dropping this value gives them back.
 struct Places {
     _admitted: OwnedSemaphorePermit,
     _running: Option<OwnedSemaphorePermit>,
@@ -110,7 +111,7 @@ impl Gate {
         Self { admitted: semaphore(limit.admitted), running: semaphore(limit.running) }
     }
 
-    /// Admits a request that will wait elsewhere.
+    /// Admits a request that waits outside of this gate.
     fn admit(&self) -> Result<Places, Busy> {
         let admitted = Arc::clone(&self.admitted).try_acquire_owned().map_err(|_| Busy)?;
         Ok(Places { _admitted: admitted, _running: None })
@@ -124,7 +125,7 @@ impl Gate {
     }
 }
 
-/// Gives the calling thread a nice level. If that is not permitted, it stays at its own.
+/// Gives the calling thread a nice level. If the system does not permit that, the thread keeps its present level.
 fn be_nice(level: i32) {
     let _ = rustix::process::setpriority_process(None, level);
 }
@@ -145,7 +146,7 @@ mod tests {
         assert!(Name::parse("threads").is_err());
     }
 
-    /// Far more requests than are admitted come at once. The engine sheds what is beyond the bound, and nothing else.
+    /// Far more requests than are admitted come at the same time. The engine sheds only the requests beyond the bound.
     #[test]
     fn every_engine_sheds_beyond_the_same_bound() {
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
@@ -168,8 +169,8 @@ mod tests {
                     }
                     admitted
                 });
-                // cmwq counts an item as begun only once its worker has taken it. On a busy machine, items also end
-                // before the last request comes.
+                // cmwq counts an item as begun only when its worker has taken it, so fewer items may be admitted. On a
+                // busy machine, some items end before the last request comes, so more items may be admitted.
                 let fewest = limit.admitted - limit.running;
                 assert!((fewest..=2 * limit.admitted).contains(&admitted), "{name}: {work:?}: {admitted}");
             }

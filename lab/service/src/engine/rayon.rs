@@ -1,5 +1,5 @@
-//! rayon for what computes, with a oneshot channel back to the request. What blocks would stop rayon's threads, so it
-//! goes to tokio's blocking pool.
+//! The engine of rayon computes in rayon's pool, and a oneshot channel sends the result back to the request. Work that
+//! blocks would stop rayon's threads, so it goes to tokio's blocking pool.
 
 use ::tokio::sync::oneshot;
 use rayon::{ThreadPool, ThreadPoolBuilder};
@@ -28,13 +28,13 @@ impl Engine {
 
     pub(super) async fn run(&self, work: Work) -> Result<u64, Busy> {
         let Work::Compute { .. } = work else { return self.block.run(work).await };
-        // Admitted requests wait in rayon's queue, which is first-in, first-out for calls from outside.
+        // Admitted requests wait in rayon's queue. That queue is first-in, first-out for calls from other threads.
         let places = self.compute.admit()?;
         let (tell, told) = oneshot::channel();
         self.pool.spawn_fifo(move || {
             let result = work.run();
             drop(places);
-            // If the request is gone, its result is dropped.
+            // If the request does not exist any more, its result is dropped.
             let _ = tell.send(result);
         });
         told.await.map_err(|_| Busy)

@@ -1,5 +1,5 @@
-//! tokio's blocking pool behind semaphores. The documentation of `spawn_blocking` advises to limit the number of
-//! computations by a semaphore, so as many compute as there are CPUs.
+//! The engine of tokio is tokio's blocking pool behind semaphores. The documentation of `spawn_blocking` advises
+//! limiting the number of computations by a semaphore. So at most as many requests compute as there are CPUs.
 
 use tokio::runtime::{Builder, Handle, Runtime};
 
@@ -11,8 +11,8 @@ use crate::work::Work;
 pub(crate) struct Engine {
     compute: Gate,
     block: Gate,
-    /// A second runtime, whose blocking threads have a nice level. A runtime's hooks do not tell its blocking threads
-    /// from its others.
+    /// A second runtime, whose threads have a nice level. It is separate because a runtime's hooks cannot distinguish
+    /// its blocking threads from its other threads.
     apart: Option<Runtime>,
 }
 

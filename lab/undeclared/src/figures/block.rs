@@ -1,6 +1,7 @@
-//! How long the next item waits after the only running item sleeps, or one of as many as there are CPUs.
+//! How long the next item waits after a running item falls asleep. On a per-CPU queue, one item runs. On a default
+//! queue, as many items run as there are CPUs.
 //!
-//! Each block begins at another phase of the manager's rounds, because the item computes for a random time before.
+//! Each sleep begins at another phase of the manager's rounds, because the item computes for a random time before it.
 
 use std::error::Error;
 use std::time::{Duration, Instant};
@@ -14,9 +15,9 @@ use crate::figure::{Outcome, Times, Unit, Value};
 use crate::load::{burn, some};
 use crate::mode::Mode;
 
-/// Longer than two rounds of the manager.
+/// The longest computation before a sleep, which is longer than two rounds of the manager.
 const PHASE: Duration = Duration::from_millis(4);
-/// If the sleep is not found in this time, it ends unnoticed.
+/// The length of a sleep. A sleep that is not detected within this time ends unnoticed.
 const SLEEP: Duration = Duration::from_millis(12);
 
 pub(super) fn measure(mode: Mode, effort: Effort) -> Result<Outcome, Box<dyn Error>> {
@@ -37,12 +38,12 @@ pub(super) fn measure(mode: Mode, effort: Effort) -> Result<Outcome, Box<dyn Err
         value("per-CPU queue, p99", per_cpu.percentile(99)).aims(mode, 5.0, 0.5),
         value("default queue, p50", default.percentile(50)).aims(mode, 2.0, 0.2),
         value("default queue, p90", default.percentile(90)).aims(mode, 5.0, 0.5),
-        // The next item may start on another CPU, and a wake-up across CPUs alone can take half a millisecond here.
+        // The next item may start on another CPU, and the wake-up of that CPU alone can take half a millisecond here.
         value("default queue, p99", default.percentile(99)).aims(mode, 5.0, 1.0),
     ]))
 }
 
-/// Returns the time from the first block to the start of the item that waits behind.
+/// Returns the time from the first sleep to the start of the item that waits behind the sleeping items.
 fn trial(mode: Mode, queue: &WorkQueue, cpu: Option<usize>, phases: Vec<Duration>) -> Duration {
     let blockers: Vec<_> = phases
         .into_iter()

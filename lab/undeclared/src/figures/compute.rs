@@ -1,7 +1,8 @@
 //! The cost of watching items that only compute.
 //!
-//! Two loads: all items are queued at once, so a pool is suspect until the last one begins; or each item queues the
-//! next, so pushes go on all the time.
+//! There are two loads. In one load, all items are queued at the beginning, so the manager suspects the pool of a
+//! blocked item until the last item begins. In the other load, each item queues the next item, so items are pushed all
+//! the time.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -18,7 +19,7 @@ use crate::load::burn;
 use crate::mode::Mode;
 
 const BURN: Duration = Duration::from_micros(500);
-/// How many items wait at a time where each one queues the next.
+/// How many items wait at a time in the load whose items queue each other.
 const WAITING: usize = 64;
 
 pub(super) fn measure(mode: Mode, effort: Effort) -> Result<Outcome, Box<dyn Error>> {
@@ -34,7 +35,7 @@ pub(super) fn measure(mode: Mode, effort: Effort) -> Result<Outcome, Box<dyn Err
     ]))
 }
 
-/// Measures the CPU time that the manager uses, in percent of that of the items.
+/// Measures the CPU time that the manager uses, in percent of the items' CPU time.
 fn share(bed: &Bed, what: &'static str, items: usize, work: impl FnOnce()) -> Value {
     let before = bed.manager_time();
     work();
@@ -47,7 +48,7 @@ fn share(bed: &Bed, what: &'static str, items: usize, work: impl FnOnce()) -> Va
     }
 }
 
-/// Returns how often an item was taken for blocked. None of them blocks, unless a page of its code has to be read.
+/// Returns how often the executor took an item for blocked. No item blocks, unless a page of its code has to be read.
 fn taken_for_blocked(bed: &Bed) -> f64 {
     bed.executor.undeclared_blockers().iter().map(|offender| offender.count).sum::<u64>() as f64
 }

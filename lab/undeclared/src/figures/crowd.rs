@@ -1,5 +1,5 @@
-//! Items of a per-CPU queue spin until an item behind them runs, which is on another queue of the same CPU. A thread
-//! for each of them would not help more than one for each item that the queue lets be active.
+//! Items of a per-CPU queue spin until a later item runs, which is on another queue of the same CPU. The spinning queue
+//! admits only some items at a time. Threads beyond one for each admitted item would not help.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ const NEVER: Duration = Duration::from_secs(1);
 pub(super) fn measure(mode: Mode, effort: Effort) -> Result<Outcome, Box<dyn Error>> {
     let (mut times, mut threads, mut given_up) = (Vec::new(), 0, false);
     for _ in 0..effort.crowds {
-        // Each crowd has a pool without threads.
+        // Each crowd begins with a pool that has no threads.
         let bed = Bed::new(mode)?;
         match crowd(&bed) {
             Some(time) => times.push(time),
@@ -39,8 +39,8 @@ pub(super) fn measure(mode: Mode, effort: Effort) -> Result<Outcome, Box<dyn Err
     ]))
 }
 
-/// Returns the time from the submission of the item that all others wait for until it runs, or `None` if the
-/// measurement had to end the wait.
+/// Returns the time from the submission of the awaited item until it runs, or `None` if the measurement had to end the
+/// wait. All other items wait for that item.
 fn crowd(bed: &Bed) -> Option<Duration> {
     let cpu = bed.first_cpu();
     let spinners = bed.queue(WorkQueue::per_cpu("spinners").max_active(MAX_ACTIVE));
@@ -66,7 +66,8 @@ fn crowd(bed: &Bed) -> Option<Duration> {
     Some(ran.ok()?.expect(NO_PANIC) - begin)
 }
 
-/// Returns the workers of the pool. Idle workers stay for minutes, so this includes all that were made.
+/// Returns the number of workers of the pool. Idle workers stay for minutes, so the number includes all workers that
+/// were made.
 fn pool_threads(bed: &Bed) -> usize {
     let name = bed.first_cpu().to_string();
     bed.executor.dump().pools.iter().find(|pool| pool.name == name).map_or(0, |pool| pool.workers)

@@ -1,5 +1,5 @@
-//! Every CPU has an item that waits for a later item. A pool with as many threads as CPUs would never begin the later
-//! one.
+//! As many items as there are CPUs wait for a later item. A pool with as many threads as CPUs would never begin the
+//! later item.
 
 use std::error::Error;
 use std::sync::mpsc::{Sender, channel};
@@ -36,8 +36,8 @@ pub(super) fn measure(mode: Mode, effort: Effort) -> Result<Outcome, Box<dyn Err
     ]))
 }
 
-/// Returns the time from the submission of the later item until all have ended, or `None` if the measurement had to end
-/// the wait.
+/// Returns the time from the submission of the later item until all items have ended, or `None` if the measurement had
+/// to end the wait.
 fn resolve(bed: &Bed, queue: &WorkQueue) -> Option<Duration> {
     let (event, mode) = (Arc::new(Event::default()), bed.mode);
     let (arrive, arrived) = channel();

@@ -1,4 +1,4 @@
-//! An item of a per-CPU queue computes for long, and another one waits behind it.
+//! An item of a per-CPU queue computes for long, and another item waits behind it.
 
 use std::error::Error;
 use std::time::{Duration, Instant};
@@ -23,7 +23,7 @@ pub(super) fn measure(mode: Mode, effort: Effort) -> Result<Outcome, Box<dyn Err
     Ok(Outcome::of(vec![value("p50", 50).aim(mode, 15.0), value("p90", 90).aim(mode, 15.0)]))
 }
 
-/// Returns the time from the start of the long item to that of the next one.
+/// Returns the time from the start of the long item to the start of the next item.
 fn trial(queue: &WorkQueue, cpu: usize) -> Duration {
     let hog = || {
         let begin = Instant::now();

@@ -11,12 +11,13 @@ use crate::figure::{Outcome, Unit, Value};
 use crate::load::burn;
 use crate::mode::Mode;
 
-/// Longer than the manager goes on looking after the last item.
+/// The pause before the measurement. After the last item, the manager continues its rounds for a time that is shorter
+/// than this pause.
 const SETTLE: Duration = Duration::from_millis(2500);
 
 pub(super) fn measure(mode: Mode, effort: Effort) -> Result<Outcome, Box<dyn Error>> {
     let bed = Bed::new(mode)?;
-    // The items make the workers that the manager could watch.
+    // The items make the executor start workers that the manager could watch.
     for queue in [WorkQueue::builder("default"), WorkQueue::per_cpu("per-cpu")] {
         let queue = bed.queue(queue);
         for _ in 0..20 * bed.cpus() {

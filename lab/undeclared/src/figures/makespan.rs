@@ -1,4 +1,4 @@
-//! The time that a load takes in all, of the ideal, and the number of threads.
+//! The total time of a load, its ratio to the ideal time, and the number of threads.
 
 use std::error::Error;
 use std::time::{Duration, Instant};
@@ -20,7 +20,7 @@ pub(super) struct Load<F> {
     pub(super) most_threads: f64,
 }
 
-/// Measures the median of so many runs. `ideal` returns the ideal time on this executor.
+/// Measures the median of this many runs. `ideal` returns the ideal time on the executor of the bed.
 pub(super) fn measure<I: FnOnce() + Send + 'static>(
     mode: Mode,
     runs: usize,

@@ -1,5 +1,5 @@
-//! Items that compute, of which every fourth also sleeps. Measures whether other items fill the sleeps, and the number
-//! of threads.
+//! Items that compute, of which every fourth also sleeps. The figure shows whether other items fill the sleeps, and the
+//! number of threads.
 
 use std::error::Error;
 use std::time::Duration;

@@ -1,4 +1,5 @@
-//! A service for a few seconds: the latency of requests that wait for nothing, and the executor's lists of offenders.
+//! A service that runs for a few seconds. The figure shows the latency of requests that never block, and the executor's
+//! lists of offenders.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -14,7 +15,7 @@ use crate::service::{self, Service};
 
 /// The interval between requests, on a machine of two CPUs.
 const EVERY: Duration = Duration::from_millis(1);
-/// The number of requests for each note, and for each report. Both run on the CPU of the housekeeping.
+/// One note comes with every eighth request, and one report with every 240th. Both run on the CPU of the housekeeping.
 const NOTE: usize = 8;
 const REPORT: usize = 240;
 

@@ -1,5 +1,5 @@
-//! Many items that only sleep, 256 of them at a time. Measures whether the pool grows until that many items sleep, and
-//! the number of threads.
+//! Many items that only sleep, 256 of them at a time. The figure shows whether the pool grows until that many items
+//! sleep, and the number of threads.
 
 use std::error::Error;
 use std::time::Duration;

@@ -114,7 +114,7 @@ fn the_content_of_a_chunk_stays_until_the_chunk_is_given_back() {
                 for (n, Cell(cell)) in receive {
                     // SAFETY: the cell was filled, and only this thread uses it.
                     assert_eq!(is(unsafe { cell.as_ref() }), n);
-                    // SAFETY: as above; the content needs no drop.
+                    // SAFETY: the cell was filled, and only this thread uses it. The content needs no drop.
                     drop(unsafe { Chunk::of(cell) });
                 }
             });
@@ -137,7 +137,7 @@ fn a_thread_finds_chunks_until_its_last_destructor() {
                 let cell = Chunk::find().fill([n; 4]);
                 // SAFETY: the cell was filled just now, and no other thread has a pointer to it.
                 assert_eq!(unsafe { cell.read() }, [n; 4]);
-                // SAFETY: as above.
+                // SAFETY: the cell was filled just now, and no other thread has a pointer to it.
                 drop(unsafe { Chunk::of(cell) });
             }
         }

@@ -90,7 +90,8 @@ impl<T> RawHandle<T> {
         self.state().load().is_finished()
     }
 
-    /// Does the same as [`is_finished`](Self::is_finished). This function is for users, who may call it in a loop.
+    /// Does the same as [`is_finished`](Self::is_finished). This function is for users' code, which may call it in a
+    /// loop.
     pub(crate) fn has_finished(&self) -> bool {
         machine::step();
         self.is_finished()
@@ -101,8 +102,8 @@ impl<T> RawHandle<T> {
         self.was_cancelled(self.state().cancel(false))
     }
 
-    /// Cancels the item as [`cancel`](Self::cancel) does or, if it has begun, asks it to stop. Returns whether the item
-    /// was cancelled.
+    /// Cancels an item that has not begun, as [`cancel`](Self::cancel) does, and asks an item that has begun to stop.
+    /// Returns whether the item was cancelled.
     pub(crate) fn stop(&self) -> bool {
         self.was_cancelled(self.state().stop())
     }
@@ -117,7 +118,8 @@ impl<T> RawHandle<T> {
         self.was_cancelled(self.state().cancel(reason == Cancelled::DeadlinePassed))
     }
 
-    /// Completes the cancel of an item that has not begun. `cancelled` is the answer of the item's state.
+    /// Completes the cancel of an item that has not begun. `cancelled` is the answer of the item's state, and is `None`
+    /// if the item was not cancelled.
     fn was_cancelled(&self, cancelled: Option<Waiting>) -> bool {
         machine::step();
         if let Some(waiting) = cancelled {
@@ -125,8 +127,9 @@ impl<T> RawHandle<T> {
             OneShotCell::wake(self.state().key(), waiting);
             // SAFETY: `cancel` gave the closure to this thread.
             unsafe { (self.operations.drop_closure)(self.head) };
-            // The timer, if there is one, no longer has an item to queue. In a forked process, the timer stays in the
-            // map. The timer never fires there, and a thread of the parent may have held the map's lock at the fork.
+            // If the item has a timer, the timer has nothing to queue any more, so it is taken off the map. In a forked
+            // process it stays in the map, because a thread of the parent may have held the map's lock at the fork. In
+            // that process the timer never fires.
             if !self.origin.is_forked() {
                 drop(self.extra.as_ref().and_then(|extra| extra.timer.as_ref()?.take()));
             }
@@ -172,7 +175,8 @@ impl<T> RawHandle<T> {
     /// Refuses a wait if the calling item would wait for itself.
     fn check_wait(&self) -> Result<(), WaitError> {
         match waits::check_one_shot(self.item(), self.limiter) {
-            // The item has ended since the caller looked, and its slot no longer counts.
+            // The item has ended since the caller's check. It no longer holds its slot, so the calling item may seem to
+            // block the lane alone. But the wait is over.
             Err(WaitError::WouldDeadlock) if self.is_finished() => Ok(()),
             answer => answer,
         }
@@ -203,8 +207,8 @@ impl<T> RawHandle<T> {
     }
 
     /// Sleeps until the item is over. If the item's token is cancelled before the item begins, cancels the item.
-    /// Returns false if the time runs out first, or if `gives_up` returns true. A thread that changes the answer of
-    /// `gives_up` wakes the threads that sleep on the key of the item's cell.
+    /// Returns false if the time runs out first, or if `gives_up` returns true. The thread that makes `gives_up` return
+    /// true must wake the threads that sleep on the key of the item's cell.
     fn sleep_with(&self, token: &Token, until: Until, gives_up: impl Fn() -> bool) -> bool {
         loop {
             if let Some(reason) = token.reason() {
@@ -235,8 +239,9 @@ impl<T> RawHandle<T> {
         waits::poll(self.origin, || self.check_wait(), waker, |alarm| self.state().watch(alarm))
     }
 
-    /// If the token is cancelled and the item has not begun, cancels the item. Returns whether it did. Otherwise, a
-    /// cancel of the token will wake the task, and so will the token's deadline.
+    /// If the token is cancelled and the item has not begun, cancels the item. Returns whether this call has cancelled
+    /// the item. If it has not, the task will be woken by a cancel of the token, and by the token's deadline if the
+    /// item had not begun.
     #[cold]
     fn poll_token(&mut self, waker: &Waker) -> bool {
         let has_begun = self.state().load().has_begun();

@@ -30,8 +30,8 @@ impl Parker {
         }
     }
 
-    /// Clears the flag. Returns whether the task has been woken. Acquires what the waking thread wrote before it woke
-    /// the task.
+    /// Clears the flag. Returns whether the task has been woken. Acquires the writes that the waking thread made before
+    /// it woke the task.
     fn take(&self) -> bool {
         self.0.swap(0, Ordering::Acquire) != 0
     }

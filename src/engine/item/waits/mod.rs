@@ -1,9 +1,10 @@
 //! The checks before each wait for an item or a queue, and the wait itself.
 //!
-//! This module first checks whether the wait can end, and then waits under a blocking guard. Every build refuses a wait
-//! for the caller's own item. Every build also refuses a wait for an item that needs a slot which only the caller can
-//! free. A debug build also refuses a wait that closes a cycle of items that wait for each other. See `register`. A
-//! thread that is not a worker has no item, so these checks refuse none of its waits.
+//! This module first checks whether the wait can end, and then waits under a *blocking guard*, through which a worker
+//! tells its pool that it blocks. Every build refuses a wait for the caller's own item. Every build also refuses a wait
+//! for an item that needs a slot which only the caller can free. A debug build also refuses a wait that closes a cycle
+//! of items that wait for each other. See `register`. A thread that is not a worker has no item, so these checks refuse
+//! none of its waits.
 
 pub(crate) mod block_on;
 pub(crate) mod register;
@@ -54,12 +55,13 @@ pub(crate) fn wait(
 }
 
 thread_local! {
-    /// Says, by the thread's last waits, whether the thread stays awake for a short time before it sleeps.
+    /// Decides from the thread's last waits whether the thread stays awake for a short time before it sleeps.
     static PATIENCE: Cell<Patience> = const { Cell::new(Patience::NEW) };
 }
 
-/// Keeps the calling thread awake for a short time, before it sleeps until `until`. Returns whether the wait is over
-/// by then. A worker does not stay awake, because it leaves its CPU to other workers of its pool while it waits.
+/// Keeps the calling thread awake for a short time, in which the wait may end. Returns whether the wait is over. If it
+/// is not, the caller then sleeps until `until`. A worker does not stay awake, because it leaves its CPU to other
+/// workers of its pool while it waits.
 pub(crate) fn search(until: Until, is_over: impl Fn() -> bool) -> bool {
     let ends_early = || until.time().is_some_and(|end| end < clock::now() + LIMIT);
     if worker_thread::with_current(|worker| worker.is_some()) || ends_early() {
@@ -76,9 +78,9 @@ pub(crate) fn search(until: Until, is_over: impl Fn() -> bool) -> bool {
 
 /// Waits for the target on behalf of a task. `watch` keeps the alarm, and returns false if the wait is over.
 ///
-/// A task that is not ready holds no thread, so an item may poll the task and end. But an item that polls the task
-/// under [`block_on`](block_on::block_on) cannot end before the task. Only in this case, `poll` calls `check`, which
-/// refuses a wait of the calling item that could never end.
+/// A task that is not ready holds no thread, so an item may poll the task and end before the task is ready. But an item
+/// that polls the task under [`block_on`](block_on::block_on) cannot end before the task. Only in this case, `poll`
+/// calls `check`, which refuses a wait of the calling item that could never end.
 pub(crate) fn poll(
     origin: Origin,
     check: impl FnOnce() -> Result<(), WaitError>,
@@ -104,8 +106,8 @@ pub(crate) fn check_origin(origin: Origin) -> Result<(), WaitError> {
     if origin.is_forked() { Err(WaitError::Forked) } else { Ok(()) }
 }
 
-/// Refuses a wait for a one-shot if the caller would wait for itself. The one-shot has not ended. `limiter` is the
-/// one-shot's lane.
+/// Refuses a wait for a one-shot if the caller would wait for itself. The caller has seen that the one-shot has not
+/// ended. `limiter` is the one-shot's lane.
 #[inline]
 pub(crate) fn check_one_shot(item: *const Header, limiter: *const Limiter) -> Result<(), WaitError> {
     refuse_if(|current| std::ptr::eq(current.item, item) || is_in_the_way(current, limiter))
@@ -116,9 +118,9 @@ pub(crate) fn check_lane(limiter: *const Limiter) -> Result<(), WaitError> {
     refuse_if(|current| is_in_the_way(current, limiter))
 }
 
-/// Refuses a wait for a queue to become empty, if the caller would wait for itself. The caller would do so if its item
-/// belongs to the queue, is pending on the queue for another run, or occupies a bh context that an item of the queue
-/// needs.
+/// Refuses a wait for a queue to become empty, if the caller would wait for itself. The caller would do so in three
+/// cases: its item belongs to the queue, is pending on the queue for another run, or occupies a bh context that an item
+/// of the queue needs.
 #[inline]
 pub(crate) fn check_queue(queue: &Queue) -> Result<(), WaitError> {
     refuse_if(|current| {
@@ -158,7 +160,9 @@ pub(crate) fn check_submission(work: &WorkItem) -> Result<(), WaitError> {
         let state = work.cell.load();
         state.is_pending_on_list().then(|| state.home())
     };
-    // The item may have begun before the other items gave up their slots. The second look at `home` shows this.
+    // After the first call of `home`, the awaited item may have begun, and other items may then have given up their
+    // slots. In that case, the caller's slot is the only one by now, but the awaited item does not need it. The second
+    // call of `home` detects this.
     let needs_slot_of =
         |current: &Current, home_then| current.is_only_slot_of(home_then) && home() == Some(home_then);
     refuse_if(|current| {
@@ -167,8 +171,8 @@ pub(crate) fn check_submission(work: &WorkItem) -> Result<(), WaitError> {
     })
 }
 
-/// Refuses a wait of the calling thread if `never_ends` is true of one of its items. If the thread is lent to an item,
-/// neither this item nor the item that submitted it can end before the wait.
+/// Refuses a wait of the calling thread if `never_ends` is true of one of its items. A thread that is lent to an item
+/// has two items: this item, and the item that submitted it. Neither of them can end before the wait.
 #[inline]
 fn refuse_if(never_ends: impl Fn(&Current) -> bool) -> Result<(), WaitError> {
     let refuses = |worker: &WorkerThread| worker.items().any(|item| never_ends(&item));
@@ -191,7 +195,7 @@ fn keeps_only_slot_of(current: &Current, limiter: *const Limiter) -> bool {
         let own = entry.shard().limiter();
         let slots_of_the_caller = 1 + u64::from(std::ptr::eq(current.shard().limiter(), own));
         let word = own.cell.load();
-        // `in_flight` acquires the writes of the items that left the limiter before the first read.
+        // `in_flight` acquires the writes of the items that left the limiter before `word` was read.
         let holds = word.max() == 1 && word.active() <= slots_of_the_caller && own.cell.in_flight() > 0;
         std::ptr::eq(own, limiter) && holds
     });

@@ -1,15 +1,15 @@
 //! The register of waiting items. Debug builds keep the register so that they can refuse a wait that closes a cycle
 //! among these items.
 //!
-//! An item is registered while it waits without a timeout. If it waits for a one-shot that has a deadline and has not
-//! begun, the deadline ends this wait, and cancels the one-shot. So the register treats this wait as one that always
-//! ends. It does so even if the one-shot belongs to a scope that the waiting item has opened. An item is also
+//! An item is registered while it waits without a timeout. A wait for a one-shot that has a deadline and has not begun
+//! ends at the deadline, because the waiting thread then cancels the one-shot. So the register treats this wait as one
+//! that always ends, even if the one-shot belongs to a scope that the waiting item has opened. An item is also
 //! registered while it has an open scope, because the item cannot end before the scope ends. Before a wait begins,
 //! [`policy::waits`](crate::policy::waits) decides under the register's lock whether the wait would ever end. So a
-//! cycle is found when the last of its waits is about to begin. The wait at the end of a scope is not checked, but
-//! each spawn into the scope is. Other events are not checked, with one exception: if an item gets a slot while it
-//! waits, and is stuck for this reason, the register logs a report. The item keeps waiting. If a lowered limit makes a
-//! wait endless, the register notices this only when it checks a later wait.
+//! cycle is found when the last of its waits is about to begin. The wait at the end of a scope is not checked, but each
+//! spawn into the scope is checked. Other events are not checked, with one exception: a waiting item may be given a
+//! slot for its next run. If the item is stuck for this reason, the register logs a report, and the item keeps waiting.
+//! If a lowered limit makes a wait endless, the register notices this only when it checks a later wait.
 //!
 //! **No false reports.** A wait is refused only if it would never end by itself. Only a thread outside of the cycle
 //! could end it, by cancelling an awaited item. The decision never rests on outdated facts, for these reasons:
@@ -60,8 +60,8 @@ const KEPT: bool = cfg!(debug_assertions);
 
 static REGISTER: Register = Register(PerProcess::new());
 
-/// The nodes of the register, keyed by the address of the worker. A thread that holds this lock can take the lock of a
-/// queue's flushes, of an item's slow-path state, or of a roll, but only one of these locks at a time.
+/// The nodes of the register, keyed by the address of the worker. A thread that holds this lock can take one of these
+/// locks at a time: the lock of a queue's flushes, of an item's slow-path state, or of a roll.
 struct Register(PerProcess<Mutex<BTreeMap<usize, Node>>>);
 
 impl Register {
@@ -78,14 +78,13 @@ pub(crate) enum Target<'a> {
     OneShot { item: *const Header, limiter: *const Limiter, state: &'a OneShotCell, has_deadline: bool },
     /// A flush that has begun on this queue.
     Flush { queue: &'a Queue, flush: &'a Flush },
-    /// The signal of a reusable item. The signal stands for the end of a run that has begun, or for the end of a
-    /// submission.
+    /// The signal of a reusable item. The signal is set when a run that has begun ends, or when a submission ends.
     Work { item: &'a WorkItem, signal: &'a Signal },
 }
 
 impl Target<'_> {
-    /// Tells a made-up machine the target of the calling thread's wait. The machine keeps this until the returned value
-    /// is dropped.
+    /// Tells a made-up machine the target of the calling thread's wait. The machine remembers the target until the
+    /// returned value is dropped.
     #[inline]
     pub(super) fn says(&self) -> impl Sized + use<> {
         match *self {
@@ -121,7 +120,8 @@ struct Node {
 // is registered.
 unsafe impl Send for Node {}
 
-/// The items of a scope that are not over. Each item has a [`Need`], for which the opener of the scope waits.
+/// The items of a scope that are not over. Each item is listed with its [`Need`], for which the item that opened the
+/// scope waits.
 #[derive(Default, Debug)]
 pub(crate) struct Roll(Mutex<Members>);
 
@@ -141,8 +141,8 @@ struct Member {
 /// Takes a wait out of the register when this value is dropped.
 pub(crate) struct Registered(usize);
 
-/// Takes a lent thread out of the register when this value is dropped. The field is the address of the outer item's
-/// worker.
+/// Takes a lent thread out of the register when this value is dropped. The field is the address of the worker of the
+/// item that lends its thread.
 pub(crate) struct Lent(usize);
 
 /// Takes a scope out of the register when this value is dropped.
@@ -172,8 +172,8 @@ impl Drop for Registered {
     }
 }
 
-/// Registers that the calling item lends its thread to the item of this worker, and cannot end before that item. This
-/// needs no check, because the inner item does not wait yet.
+/// Registers that the calling item lends its thread to the item of this worker, and cannot end before that item. No
+/// check is needed, because the worker's item does not wait yet.
 pub(crate) fn lends_to(worker: &WorkerThread) -> Option<Lent> {
     let (outer, current) = whose()?;
     let lent_to = Some(std::ptr::from_ref(worker).addr());
@@ -220,7 +220,7 @@ pub(crate) fn closes_cycle(roll: &Roll) -> bool {
 }
 
 /// Logs a report if an item is stuck. A worker calls this after it has given a running item the slot of its next run,
-/// because the running item may be waiting for an item that needs this slot.
+/// because that item may be waiting for another item that needs this slot.
 pub(crate) fn slot_was_kept() {
     if !KEPT {
         return;
@@ -321,7 +321,7 @@ fn picture(nodes: &BTreeMap<usize, Node>) -> Picture {
         }
         picture.waiters.push(Waiter { item: node.current.item.addr(), holds, needs: Vec::new() });
     }
-    // The needs are read only after all limiters: see the module.
+    // The needs are read only after all limiters, for the reason that the module's documentation gives.
     for (waiter, node) in picture.waiters.iter_mut().zip(nodes.values()) {
         waiter.needs = node.needs(nodes);
     }
@@ -360,7 +360,8 @@ impl Node {
         };
         let mut needs: Vec<Need> =
             members.filter(|member| !is_cancelled_in_time(member)).map(|member| member.need).collect();
-        // The register knows the present item of the inner worker only while that worker is registered itself.
+        // The thread may be lent to the item of another worker. The register knows that item only while the other
+        // worker is registered itself.
         let inner = self.lent_to.and_then(|inner| nodes.get(&inner));
         needs.extend(inner.map(|inner| Need::End(inner.current.item.addr())));
         match self.target {
@@ -376,8 +377,9 @@ impl Node {
             Some(Target::Flush { queue, flush }) => {
                 let waits_for = |ticket| queue.flush.waits_for(flush, ticket);
                 let in_the_way = nodes.values().filter(|node| {
-                    // This closure returns only the ticket, and does not call `waits_for`, which takes the lock of the
-                    // flushes. A thread that holds the lock of a slow-path state must not take the lock of the flushes.
+                    // `with_kept` calls this closure under the lock of the slow-path state, and a thread that holds
+                    // this lock must not take the lock of the flushes. So the closure only returns the ticket, and does
+                    // not call `waits_for`, which takes the lock of the flushes.
                     let ticket_of =
                         |entry: &Entry| std::ptr::eq(entry.shard().queue(), queue).then(|| entry.ticket());
                     (std::ptr::eq(node.current.queue(), queue) && waits_for(node.executing.ticket))

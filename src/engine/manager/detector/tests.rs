@@ -1,5 +1,5 @@
-//! Tests of executors that cannot learn some facts about threads, because the system refuses these facts. The executor
-//! then uses the remaining facts, reports the refusal, and goes on.
+//! Tests of executors that cannot learn some facts about threads, because the system refuses these facts. Such an
+//! executor uses the remaining facts, reports the refusal, and continues to work.
 
 use std::io;
 use std::sync::mpsc;

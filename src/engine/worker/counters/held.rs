@@ -1,11 +1,13 @@
-//! The cells that one thread holds. The thread finds each cell by the account to which the cell belongs.
+//! The counter cells that one thread holds. Each cell belongs to an account (the counts of one shard), by which the
+//! thread finds the cell.
 //!
 //! The table consists of sets of four places. The address of an account determines the account's set. If the set is
 //! full, the thread gives up a cell of a shard that was freed. If the set has no such cell, the table grows, up to
 //! [`MOST_HELD`] places. A table of that size does not grow. Instead, the thread settles one cell of the set for each
-//! new cell, and uses the set's places one after the other. So a thread that alternates between a few shards finds each
-//! shard's cell with a few loads. A thread that works for too many shards takes two locks for each new cell: the lock
-//! of the new account, and the lock of the account whose cell is settled.
+//! new cell: it adds the settled cell's counts to the cell's account. It settles the cells in the set's places one
+//! after the other. So a thread that alternates between a few shards finds each shard's cell with a few loads. A thread
+//! that works for too many shards takes two locks for each new cell: the lock of the new account, and the lock of the
+//! account whose cell is settled.
 
 use std::ptr::NonNull;
 use std::sync::{Arc, Weak};
@@ -201,8 +203,9 @@ mod tests {
         assert!(accounts.iter().all(|account| counted(account) == (3, 3)));
     }
 
-    /// spec: O1.11 (counters' memory): the cells of shards that were freed make room for other cells. If no more shards
-    /// exist at a time than a set has places, the table does not grow, whatever addresses the accounts have.
+    /// spec: O1.11 (counters' memory): the cells of shards that were freed make room for other cells. The table does
+    /// not grow while no more shards exist at a time than a set has places. The addresses of the accounts do not
+    /// matter.
     #[test]
     fn cells_of_freed_shards_take_no_room() {
         let mut held = held();

@@ -1,8 +1,9 @@
 //! The meter of a worker, which counts the worker's items and charges queues for the worker's CPU time.
 //!
-//! [`policy::metering`](crate::policy::metering) decides when the worker reads its clocks, and which queue it
-//! charges. The worker publishes its last reading of the CPU clock, and the time at which the present window began.
-//! From these two values, other threads learn the CPU time and the age of the present item.
+//! [`policy::metering`](crate::policy::metering) decides when the worker reads its clocks, and which queue it charges.
+//! The worker publishes its last reading of the CPU clock, and the time at which the present *window* began. From these
+//! two values, other threads learn the CPU time and the age of the present item. (A window is a group of items whose
+//! CPU time the worker measures as a whole.)
 #![allow(unsafe_code, reason = "a worker finds the cell of its item's shard once, and keeps its address")]
 
 use std::cell::{Cell, RefCell};
@@ -50,7 +51,7 @@ pub(crate) struct Meter {
     met: Cell<Option<(AccountId, u64)>>,
     /// The time that the coarse clock showed when the worker last read it.
     tick: Cell<Time>,
-    /// Whether the present window, or the next one, has only the item of a turn.
+    /// Whether the present window, or the next one, consists of a single item: the item that has its queue's turn.
     is_turn: Cell<bool>,
     /// The CPU time that the item of the last turn has used.
     used_in_turn: Cell<Duration>,
@@ -150,7 +151,8 @@ impl Meter {
         }
     }
 
-    /// Returns the cell of the item that is about to begin, or otherwise of the item that began last.
+    /// Returns the cell of the item that is about to begin. If there is no such item, returns the cell of the item that
+    /// began last.
     #[inline]
     fn cell(&self) -> Option<&CounterCell> {
         let place = self.last.get().filter(|_| COUNTED)?;
@@ -207,7 +209,7 @@ impl Meter {
 
     /// Notes that the coarse clock ticked while the item that began last was running.
     fn meets_last(&self) {
-        // The number 0 makes the shard count as having an item in this window.
+        // With the number 0, the shard counts as one that has an item in this window.
         self.met.set(self.last.get().map(|last| (last.account, 0)));
     }
 
@@ -218,7 +220,7 @@ impl Meter {
         }
     }
 
-    /// Gives the next item a window of its own, because it has the turn of its queue.
+    /// Gives the next item a window of its own, because this item has the turn of its queue.
     pub(crate) fn begins_turn(&self) {
         self.rests();
         self.metering.set(Metering::new());
@@ -234,7 +236,7 @@ impl Meter {
         COUNTED.then(|| self.used_in_turn.take())
     }
 
-    /// Notes that the thread has used this much CPU time for something else than the worker's items, such as a search
+    /// Notes that the thread has used this much CPU time for something other than the worker's items, such as a search
     /// for work. No queue is charged for this time.
     pub(crate) fn leaves_out(&self, used: Duration) {
         if COUNTED {
@@ -250,14 +252,14 @@ impl Meter {
     }
 
     /// Reads the CPU clock, ends the window, and charges one shard for the window's CPU time. Usually, this is the
-    /// shard whose item began last. A mixed window is charged to the shard whose item was running at the last tick, if
-    /// that shard has an item in the window. But if the last item was interrupted, and only this item can have used
-    /// that much time, this item's shard is charged in any case. `course` is the course of the last item, if the
-    /// window ends with that item.
+    /// shard whose item began last. A mixed window has items of several shards. It is charged to the shard whose item
+    /// was running at the last tick, if that shard has an item in the window. There is one exception: if only an
+    /// interrupted last item can have used that much time, the shard of this item is charged. `course` is the course of
+    /// the last item, if the window ends with that item.
     fn end_window(&self, now: Time, course: Course) {
         let total = thread_state::own_cpu_time().map(as_nanos);
-        // This reading is a system call. A kernel that preempts lazily often preempts a thread there. A tick during
-        // this call meets no item. So the next window begins after the call.
+        // This reading is a system call. A kernel that preempts lazily often preempts a thread during a system call. A
+        // tick during this call must count for no item, so the next window begins after the call.
         let after = clock::coarse();
         let used = match total {
             Some(total) => Duration::from_nanos(self.worker.reading.since(total)),

@@ -1,8 +1,8 @@
-//! Items, their slow-path states, lists, timers and a clock. All of them are plain data, and are compared with a plain
-//! model of each item.
+//! A simulated world of items, their slow-path states, lists, timers and a clock. All its parts are plain data. The
+//! tests compare them with a plain model of each item.
 //!
 //! In the engine, other threads can make steps after a transition has answered `Slow`, and before the thread has taken
-//! the slow-path state's lock. Here, a step that waits for this lock is *late*, and goes on when the test says so. An
+//! the slow-path state's lock. Here, a step that waits for the lock is *late*, and continues at [`Step::GoOn`]. An
 //! operation that holds the lock from its beginning is one step.
 
 #![forbid(unsafe_code)]
@@ -32,7 +32,7 @@ struct Entry {
     ticket: Ticket,
 }
 
-/// An item with its slow-path state, and the model of it.
+/// An item with its slow-path state, and the plain model of the item.
 #[derive(Default)]
 struct Item {
     word: ItemState,
@@ -43,17 +43,17 @@ struct Item {
     kept: Option<(ShardId, Ticket)>,
     timer: Option<Deadline>,
     disabled: u32,
-    /// The signals in the slow-path state. Each stands for the submission whose waiting threads it wakes.
+    /// The signals in the slow-path state, each given as the submission whose waiting threads it wakes.
     pending: Option<Submission>,
     running: Option<Submission>,
-    /// The model: the submission that waits for its run, and the submission's shard, which is `None` while a timer is
-    /// armed.
+    /// A part of the model: the submission that has not begun to run, and its shard. The shard is `None` while a timer
+    /// is armed.
     wanted: Option<(Submission, Option<ShardId>)>,
-    /// The model: the lowest ticket that an entry may have to run the item, because flushes wait for lower tickets.
+    /// A part of the model: an entry with a lower ticket must not run the item, because flushes wait for such entries.
     not_before: Ticket,
-    /// The model: the submission whose run a worker executes.
+    /// A part of the model: the submission that a worker is running now.
     runs: Option<Submission>,
-    /// The model: the submissions for which threads wait.
+    /// A part of the model: the submissions for which threads wait.
     waited: Vec<Submission>,
 }
 
@@ -97,7 +97,7 @@ enum Step {
     Queue(usize, usize),
     Cancel(usize),
     Pop(usize),
-    /// An entry is dropped instead of run.
+    /// A worker drops an entry instead of running it.
     Abandon(usize),
     End(usize),
     Arm {
@@ -198,7 +198,7 @@ impl World {
     }
 
     fn abandon(&mut self, shard: usize) {
-        // An entry that was popped earlier comes first.
+        // An entry that a worker has already popped must begin before another entry is dropped.
         if self.is_one_popped(SHARDS[shard]) {
             return;
         }
@@ -267,7 +267,7 @@ impl World {
         item.waited.extend(submission);
     }
 
-    /// Goes on with a late step, under the slow-path state's lock.
+    /// Continues a late step, under the slow-path state's lock.
     fn go_on(&mut self, late: Late) {
         match late {
             Late::Queue(id, target, ticket) => {
@@ -419,8 +419,8 @@ impl World {
                 let at_home = word.is_listed() && word.home() == *shard;
                 let told = usize::from(at_home) + item.stale.iter().filter(|named| *named == shard).count();
                 assert_eq!(entries, told, "entries of item {id} in {shard:?}: {word:?}, {:?}", item.stale);
-                // While an item stays in one shard, it has at most one entry for each flush, plus one, because the
-                // slow-path state knows only the ticket of the entry at home.
+                // The slow-path state knows only the ticket of the entry at home. So while an item stays in one shard,
+                // it has at most one entry for each flush, plus one.
                 let at_most = self.flushes as usize + 1 + item.moves;
                 assert!(entries <= at_most || *shard == C, "item {id} has {entries} entries in {shard:?}");
             }
@@ -515,7 +515,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 0..100)
 }
 
-/// 5 000 cases, or `CMWQ_ITEM_CASES`.
+/// Returns the number of test cases: the value of `CMWQ_ITEM_CASES`, or 5 000 if that is not set.
 fn cases() -> u32 {
     std::env::var_os("CMWQ_ITEM_CASES").map_or(5_000, |cases| {
         let number = cases.to_str().and_then(|cases| cases.parse().ok());
@@ -527,10 +527,10 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: cases(), failure_persistence: None, ..ProptestConfig::default() })]
 
     /// spec: W2, W3.1, W5.2, F1.2, F2, F3, Q4. Compares the word with a plain model, in virtual time. An item runs at
-    /// most once at a time. An accepted submission leads to exactly one run, in the shard to which it was queued, but a
-    /// cancelled submission leads to no run. No run uses an entry for which an earlier flush waits. Each waiting thread
-    /// is woken after its submission has ended, and never earlier. Every entry is completed once. No state is left
-    /// behind.
+    /// most once at a time. An accepted submission that is not cancelled leads to exactly one run, in the shard to
+    /// which it was queued. A cancelled submission leads to no run. If a flush waits for an entry, no submission that
+    /// came after the flush runs by this entry. Each waiting thread is woken after its submission has ended, and never
+    /// earlier. Every entry is completed once. No state is left behind.
     #[test]
     fn agrees_with_a_plain_model(steps in steps()) {
         let mut world = World::default();

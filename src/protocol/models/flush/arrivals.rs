@@ -1,7 +1,7 @@
 //! An item is on its way to the waiting list while a flush begins. A later item arrives and waits for the flush.
 //!
-//! The later item does not take the only slot before the earlier item has had it. So no flush waits for ever, and both
-//! items run.
+//! The later item does not take the only slot before the earlier item has had this slot. So no flush waits for ever,
+//! and both items run.
 //!
 //! Red under: `later-item-is-not-held`, `arrival-is-not-told`, `tickets-end-with-the-count`,
 //! `comes-twice-with-a-ticket`.
@@ -63,8 +63,8 @@ impl World {
         if has_slot { self.run(item) } else { self.bring(item) }
     }
 
-    /// One item is active, and another item is on its way to the list. A flush begins. Then `later` is called with the
-    /// active item.
+    /// Begins a flush while one item is active and another item is on its way to the list. Then another thread calls
+    /// `later` with the active item.
     fn flush_beside(self: &Arc<Self>, later: impl FnOnce(&Self, Item) + 'static) {
         let active = self.queue.admit(0);
         let earlier = self.queue.admit(0);
@@ -135,9 +135,9 @@ fn a_later_item_does_not_take_the_slot_of_an_item_on_its_way() {
     });
 }
 
-/// spec: F1.6: a second flush begins after the later item was admitted. The latest item waits for that flush. The
-/// latest item is brought to the list before the later item, unless the later item has a slot. All counted items may
-/// already have ended by that time.
+/// spec: F1.6: a second flush begins after the later item was admitted. A third item, the latest, then waits for that
+/// flush. If the later item has no slot, the issuer brings the latest item to the list before the later item. All
+/// counted items may already have ended by that time.
 #[test]
 fn the_latest_item_does_not_take_the_slot_of_a_held_item() {
     check(2, || {

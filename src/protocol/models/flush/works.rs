@@ -28,7 +28,7 @@ impl Work {
         (Arc::new(work), former)
     }
 
-    /// Submits the item. Returns its new entry, or `None` if the former entry is used again.
+    /// Submits the item. Returns the item's new entry, or `None` if the submission uses the former entry again.
     fn queue(&self, queue: &Queue) -> Option<Item> {
         let new = queue.admit(0);
         let target = |revives| Target { shard: SHARD, ordered: false, revives };

@@ -1,6 +1,7 @@
 //! Models of submissions that carry a value into their runs.
 //!
-//! Each accepted submission carries a value. The submission's run finds this value, or its cancel returns it.
+//! Each accepted submission carries a value. Either the submission's run finds this value, or the cancel of the
+//! submission returns it.
 //!
 //! Red under: `carried-after-the-step`, `revives-before-it-carries`, `begin-leaves-what-is-carried`,
 //! `cancel-leaves-what-is-carried`.

@@ -66,7 +66,8 @@ fn an_item_is_moved_to_later_while_it_begins() {
     });
 }
 
-/// The cancelled entry of an armed item is popped. This entry does not make the item pending.
+/// A worker pops the cancelled entry of an armed item while the item's timer fires. The armed item is not pending with
+/// this entry.
 #[test]
 fn a_cancelled_entry_is_popped_while_the_timer_fires() {
     check(3, || {
@@ -81,7 +82,7 @@ fn a_cancelled_entry_is_popped_while_the_timer_fires() {
     });
 }
 
-/// As above, but the timer submits the item to a different shard than the one whose list holds the entry.
+/// Like the previous test, but the timer submits the item to a shard whose list does not hold the entry.
 #[test]
 fn a_timer_submits_its_item_to_another_shard() {
     check(3, || {
@@ -97,7 +98,8 @@ fn a_timer_submits_its_item_to_another_shard() {
     });
 }
 
-/// An item that runs and keeps its next entry is moved to a later time. The kept entry is completed.
+/// An item runs, and holds its next entry. Then the item is moved to a later time, and the entry that it holds is
+/// completed.
 #[test]
 fn an_item_that_runs_and_is_pending_is_moved_to_later() {
     check(3, || {

@@ -1,6 +1,6 @@
 //! Models of tasks that wait: for a one-shot through its handle, and for a signal.
 //!
-//! When the result is there, the task that waits for it is woken, and then sees the result. A dropped handle removes
+//! When the result is stored, the task that waits for the result is woken, and then sees it. A dropped handle removes
 //! its own alarm, and no other alarm.
 //!
 //! Red under: `finish-forgets-the-task`, `task-watches-without-the-bit`, `signal-forgets-the-task`,

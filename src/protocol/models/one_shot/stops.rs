@@ -1,4 +1,4 @@
-//! Models of a handle that asks its item to stop, and of a joiner that waits for an item and for a token.
+//! Models of a handle that asks its item to stop, and of a joining thread that waits for both an item and a token.
 //!
 //! A running item that listens is told of the stop, no matter when it begins to listen. After the end of the item or of
 //! its handle, the item's alarm is gone. The alarm of the next item in the same cell stays.
@@ -89,7 +89,7 @@ fn an_alarm_does_not_outlive_its_item() {
     check(3, || {
         let cell = Cell::shared();
         let (key, own) = (cell.state.stop_key(), Ring::new());
-        // The thread that frees the cell may make the next item in it. The next item listens, too.
+        // The thread that frees the cell may make the next item in the same cell. The next item listens, too.
         let next = move |freed: bool| {
             let next = freed.then(Ring::new)?;
             assert!(wakers::watch(key, Watcher::ONLY, next.alarm(), || true));

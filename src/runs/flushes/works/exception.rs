@@ -24,7 +24,7 @@ fn flush_and_run(world: &mut World, waits_for: Option<usize>) -> usize {
     later
 }
 
-/// Lets this item report, and ends the count. The flush waits for this item.
+/// Lets this item report that it has left, and ends the count of the flush, which waits for this item.
 fn end_count(world: &mut World, item: usize) {
     assert_eq!(world.items[item].state, State::Reporting);
     world.report(item);
@@ -37,7 +37,7 @@ fn is_over(world: &World) -> bool {
 }
 
 /// spec: F1.6 (the exception): a run that waits for the flush hangs. If the run does not wait, the flush ends after the
-/// next run, which has the entry of the first thread.
+/// next run, which uses the entry of the first thread.
 #[test]
 fn a_flush_waits_for_a_later_run_that_keeps_an_entry_from_before_the_flush() {
     for waits_for in [None, Some(0)] {

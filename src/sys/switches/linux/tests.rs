@@ -205,7 +205,8 @@ fn a_thread_that_has_ended_wakes_once() {
     assert_eq!(Ring::attach(thread, true).unwrap_err().raw_os_error(), Some(libc::ESRCH));
 }
 
-/// The thread leaves more records than the ring holds. The parity is still right, whichever records are missing.
+/// The thread leaves more records than the ring holds. The computed parity is right, no matter which records are
+/// missing.
 #[test]
 fn a_ring_that_has_lost_records_becomes_primed_again() {
     let other = Other::new(|| (), || std::thread::sleep(Duration::from_micros(1)));

@@ -1,7 +1,7 @@
 //! The signal masks of threads.
 //!
 //! A thread passes its mask on to the programs and threads that it starts. So a thread that runs items has the mask of
-//! the main thread. An item then starts programs and threads with the mask that `main` would give them.
+//! the main thread. In this way, an item starts programs and threads with the mask that `main` would give them.
 //!
 //! As a consequence, a signal handler of the application can run on such a thread. A signal ends no wait of this crate.
 
@@ -27,7 +27,7 @@ const FAULTS: [c_int; 6] =
 /// There is no other way to set the mask of a thread before its first instruction.
 pub(in crate::sys::thread) struct SignalsBlocked {
     before: sigset_t,
-    /// Keeps the mask published until `drop` has restored the mask. `None` if this is not the main thread.
+    /// Keeps the main thread's own mask published until `drop` has restored it. `None` on other threads.
     _told: Option<Told>,
     /// The mask belongs to the thread that blocked its signals, so this value must not move to another thread.
     not_send: PhantomData<*const ()>,
@@ -140,8 +140,8 @@ impl SignalMask {
         if thread_id() == std::process::id() {
             return Ok(Self::of_this_thread());
         }
-        // The main thread goes on in real time, even if this thread belongs to a made-up machine. So the machine
-        // cannot repeat the number of reads, and no read may be a point.
+        // The process's main thread runs in real time, even if this thread belongs to a made-up machine (a simulation
+        // for tests). So a second run with the same seed may need another number of reads, and no read may be a point.
         machine::quietly(Self::read_of_main_thread)
     }
 
@@ -290,8 +290,8 @@ mod tests {
                 Shown::Blocks(1 << 63 | 0x4001),
             ),
             (status("R (running)", "SigBlk:\t0000000000000000\n"), Shown::Blocks(0)),
-            // The first mask is one that `sigfillset` and `pthread_sigmask` make, and the second is one that the C
-            // library makes.
+            // `sigfillset` and `pthread_sigmask` make the first of these two masks. The C library makes the second
+            // mask, which also contains the library's own signals.
             (status("R (running)", "SigBlk:\tfffffffe7ffbfeff\n"), Shown::Blocks(0xffff_fffe_7ffb_feff)),
             (status("R (running)", "SigBlk:\tfffffffffffbfeff\n"), Shown::Changes),
             (status("Z (zombie)", "SigBlk:\t0000000000004001\n"), Shown::Nothing),

@@ -1,4 +1,4 @@
-//! hwloc and the readers without it read the same topology.
+//! Tests that hwloc and the readers without it read the same topology.
 
 use proptest::prelude::*;
 

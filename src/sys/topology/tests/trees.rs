@@ -267,7 +267,8 @@ fn a_tree_that_tells_little_is_a_plain_machine() {
 #[cfg(feature = "hwloc")]
 #[test]
 fn hwloc_tells_the_same_of_every_tree() {
-    // Linux never shows a CPU in two nodes, and hwloc ignores the second node.
+    // Linux never shows a CPU in two nodes, and hwloc would ignore the second node. So the tree with such a CPU is left
+    // out.
     for (name, lines, ..) in MACHINES.into_iter().filter(|(name, ..)| *name != TWO_NODES) {
         let tree = Tree::new(&format!("{name} for hwloc"), lines);
         let mut child = testkit::again("sys::topology::tests::trees::a_child_reads_its_tree_by_both");
