@@ -16,7 +16,7 @@
 //! | `batches` | the same no-ops, queued one by one and by `WorkQueue::items` in batches of several sizes |
 //! | `mixed load` | 4000 items of 0.5 ms CPU, of which every fourth also sleeps 5 ms under a guard |
 //! | `attributes` | one `WorkQueue::apply_attrs` on a queue without work that was used from every CPU |
-//! | `dependency` | from the submission of an item until all have ended, if as many items as there are CPUs wait for that item |
+//! | `dependency` | from the submission of an item until all have ended, if as many items as CPUs wait for that item |
 //!
 //! In the first two groups, the pool is *busy*: an item holds its only worker, so that no other item runs. After each
 //! batch the worker is released and all items run, outside of the measured time. The issuer shares the pool's CPU, as

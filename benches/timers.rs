@@ -7,10 +7,10 @@
 //!
 //! | group | one iteration |
 //! |---|---|
-//! | `timer` | one `enqueue` with a delay, or one `cancel`, of one of 100 000 items that are armed for random times within an hour |
+//! | `timer` | one `enqueue` with a delay, or one `cancel`, of one of 100 000 items armed for random times in an hour |
 //! | `move` | one `reschedule` of an armed item, as for debouncing |
-//! | `lateness` | the p99 of the times from the requested time to the run, of 2000 timers on an idle machine |
-//! | `returns` | the p99 of the times from the cancel of a sleeping item until its sleep returns, of 500 items on an idle machine |
+//! | `lateness` | the p99 of 2000 delays of timers, from the requested time to the run, on an idle machine |
+//! | `returns` | the p99 of 500 times from the cancel of a sleeping item until its sleep returns, on an idle machine |
 //! | `cancel` | one `cancel` of a pending item |
 //! | `flush` | one `flush` of a queue, or of an item, with nothing to wait for |
 //! | `wait` | one `cancel_and_wait` of an idle item |

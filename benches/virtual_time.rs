@@ -8,7 +8,7 @@
 //!
 //! | group | one iteration |
 //! |---|---|
-//! | `hour` | a run in which an hour passes, with 30 firings of a periodic item, and 30 firings of a debounced item after 90 changes |
+//! | `hour` | a run of an hour, with 30 firings of a periodic item, and 30 of a debounced item after 90 changes |
 //! | `firing` | one of 6000 firings of the same items in one run |
 //! | `seed` | the run of `hour` with a seed, which interrupts threads |
 //!

@@ -11,13 +11,14 @@
 //! and keeps a window of 32 KiB blocks in flight. It fills blocks with generated content, queues their SHA-512, and
 //! sleeps. When a quarter of its window is done, it compares digests and contents, and fills and queues the same blocks
 //! again. So worker and issuer touch the same data, which is faster within one cache. There are few different contents,
-//! and their digests are known, so comparing is cheap for the issuer.
+//! and their digests are known, so comparing is cheap for the issuer. In scenario 3 there are too few blocks to keep
+//! all CPUs busy, because each block is with its issuer for a part of the time.
 //!
 //! | scenario | issuers | window |
 //! |---|---|---|
 //! | 1 | one on every CPU | 64 blocks |
 //! | 2 | on a third of the CPUs, one at least | 64 blocks, which saturates the machine |
-//! | 3 | on a sixth of the CPUs, one at least | as many blocks in all as there are CPUs: too few, because each block is with its issuer for a part of the time |
+//! | 3 | on a sixth of the CPUs, one at least | as many blocks in all as there are CPUs, which are too few |
 //!
 //! | row | |
 //! |---|---|
@@ -25,7 +26,7 @@
 //! | `cache`, `cache (strict)` | a pod for each last-level cache |
 //! | `cpu`, `cpu (strict)` | the smallest scope with two or more pods, if the cache is only one pod |
 //! | `system, again` | the first row once more, to show the difference between two equal rows |
-//! | `static partition` | the same blocks without a queue, divided among CPUs, each with a thread that fills, hashes and compares; this row is the limit |
+//! | `static partition` | the limit, without a queue: a thread on each CPU fills, hashes and compares its blocks |
 //!
 //! Every row has an executor of its own, and all executors exist at the same time. A *round* gives each row a slice of
 //! time, in random order. In each round the issuers run on other CPUs than before, which are the same for all rows. So

@@ -90,7 +90,7 @@ impl CounterCell {
         }
     }
 
-    /// Counts the beginning of an item of the shard. Only the owner of the cell calls this.
+    /// Notes that an item of the shard has begun. Only the owner of the cell calls this.
     #[inline]
     pub(crate) fn start(&self, start: Start) {
         add(&self.started, 1, Ordering::Relaxed);

@@ -17,8 +17,8 @@
 //! fence and offers the remaining items, because other threads may have relied on the helper.
 //!
 //! In each of the following pairs, each side issues a fence between its steps. So at least one of the two sides sees
-//! the other side's change. One side of the pair "rest and seek" changes nothing, but reads an issuer's push. There,
-//! this side sees the room bit, or the other side also sees the push:
+//! the other side's change. One side of the pair "rest and seek" changes nothing, but reads an issuer's push. If this
+//! side has seen the push, one of two things holds: this side sees the room bit, or the other side sees the push:
 //!
 //! | pair | one side | other side |
 //! |---|---|---|

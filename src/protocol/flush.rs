@@ -36,9 +36,9 @@
 //! have the same ticket as the old entry. So each flush would wait for both entries or for neither.
 //!
 //! **Lifetime.** An item that has given up its slot does not keep its queue in memory, but a count does. Before a flush
-//! marks the first limiter as flushing, it takes a reference to the queue for the count. The thread that ends the count
-//! gives up this reference. The count does not end before every counted item has reported. So a counted item may use
-//! the queue until it has reported.
+//! marks the first limiter as flushing, the flush takes a reference to the queue, and the count keeps this reference.
+//! The thread that ends the count gives the reference up. The count does not end before every counted item has
+//! reported. So a counted item may use the queue until it has reported.
 //!
 //! **Order.** Each report is a release, and the thread that ends the count acquires all reports. A limiter is read with
 //! acquire. All other steps happen under the lock, and a [`Signal`] wakes the flushing thread:

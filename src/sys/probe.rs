@@ -59,7 +59,8 @@ impl Probe {
         unless(self.faults.draining, || ring.drain(tell))
     }
 
-    /// Returns the pause that listens to records of switches, if switches can be recorded and listened to.
+    /// Returns a pause that records of context switches can end. Returns an error if the system does not let this
+    /// process record switches, or does not wake a listener for them.
     pub(crate) fn listening(&self) -> io::Result<(Pause, Readiness)> {
         if machine::listens() {
             return Err(io::ErrorKind::Unsupported.into());

@@ -126,8 +126,8 @@ fn seed() -> Option<u64> {
     })
 }
 
-/// Takes a lock between two points. There is no point after the lock's release, because the thread's next operation
-/// begins with a point. The locks of unit tests have points of their own.
+/// Takes a lock between two points. The release of the lock needs no point of its own, because the thread's next
+/// operation begins with one. The locks of unit tests have points of their own.
 pub(in crate::sys) fn around_lock<R>(take: impl FnOnce() -> R) -> R {
     if cfg!(test) { take() } else { around(take) }
 }

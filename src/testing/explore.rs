@@ -10,8 +10,8 @@ const RUNS: &str = "CMWQ_TEST_RUNS";
 
 impl Setup {
     /// Runs the closure with this many seeds, from 0 on, or from the [`seed`](Self::seed) of this setup on. With some
-    /// seeds, threads interrupt each other at random, seldom or often. With the other seeds, they interrupt each other
-    /// only a few times.
+    /// seeds, threads interrupt each other at random moments. The seed decides how often. With the other seeds, they
+    /// interrupt each other only a few times.
     ///
     /// The environment variable `CMWQ_TEST_RUNS` sets another number of runs, for a long search. `CMWQ_TEST_SEED`
     /// repeats the run of one seed.

@@ -196,7 +196,7 @@ fn ring(waker: Waker) {
     user_code::call(|| waker.wake());
 }
 
-/// A waker on the list of a token. The cancel of the token calls it.
+/// A waker on the list of a token. A thread that cancels the token calls the waker.
 #[derive(Debug)]
 pub(crate) struct CancelWatch {
     token: Token,
@@ -247,8 +247,8 @@ pub(crate) struct Armed {
     _watch: Option<CancelWatch>,
 }
 
-/// The timer of an item that has a token. The cancel of the token removes the timer from the map, and gives up its
-/// item.
+/// The timer of an item that has a token. A thread that cancels the token removes the timer from the map, and gives up
+/// the timer's item.
 #[derive(Clone, Debug)]
 pub(crate) struct ArmedTimer {
     name: Arc<ArmedName>,

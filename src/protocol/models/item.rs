@@ -1,9 +1,9 @@
 //! Models of [`ItemCell`](crate::protocol::item::ItemCell): an item is submitted, run, cancelled and submitted again.
 //!
 //! There are two shards. Each shard has a list for the item's entries. Every accepted submission that is not cancelled
-//! runs exactly once, by one worker at a time. A run sees what was written before each submission that it serves. No
-//! entry of either list is lost or doubled. At the end, the item is as good as new. The thread that drops the last
-//! reference to the item frees it.
+//! makes the item run exactly once, and no two workers run the item at the same time. A run sees what was written
+//! before each submission that it serves. No entry of either list is lost or doubled. At the end, the item is as good
+//! as new. The thread that drops the last reference to the item frees it.
 //!
 //! Red under: `coalesce-by-load`, `item-without-acquire`, `end-ignores-met`, `meet-without-asking-again`,
 //! `stale-without-asking-again`, `cancel-loses-the-entry`, `slow-state-forgets-home`, `met-item-is-not-freed`,

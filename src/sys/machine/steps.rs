@@ -364,8 +364,8 @@ pub(crate) fn no_more_faults() {
     });
 }
 
-/// Waits on a machine for the step at which the calling thread shuts the executors down. Returns false if the test ends
-/// before this step.
+/// Waits until the machine reaches the step at which the calling thread shuts the executors down. Returns false if the
+/// test ends before this step, or if the thread belongs to no machine.
 pub(crate) fn until_shutdown() -> bool {
     with(|machine, me| {
         machine.enter().schedule.faults.shuts_down = Some(me);

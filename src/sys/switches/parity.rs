@@ -1,8 +1,8 @@
-//! Computes which records of a ring make the kernel wake the ring's listener, and chooses a watermark for which these
-//! are the right records.
+//! Chooses the watermark of a ring, so that the kernel wakes the ring's listener only at the right records.
 //!
-//! The listener must be woken only when a thread gives its CPU away (an *out*), and not when it gets one (an *in*).
-//! Otherwise, a listener and a thread that share a CPU would take it from each other forever:
+//! The listener must be woken only by an *out*: the record of a thread that gives its CPU away. An *in*, the record of
+//! a thread that gets a CPU, must not wake the listener. Otherwise, a listener and a thread that share a CPU would take
+//! it from each other forever:
 //!
 //! ```text
 //! thread:    gets the CPU         (a record, which wakes the listener)
@@ -11,21 +11,22 @@
 //! thread:    gets the CPU         (a record, which wakes the listener)
 //! ```
 //!
-//! The kernel has no option that selects the outs. But ins and outs alternate, and each record has [`RECORD`] bytes.
-//! The kernel wakes the listener when the end of the records is more than a *watermark* past a *mark*. The kernel then
-//! moves the mark forward by the watermark. So the watermark decides which records wake the listener:
+//! The kernel cannot be told to wake the listener for outs only. But an out follows each in, and an in follows each
+//! out. Each record is [`RECORD`] bytes long. The kernel wakes the listener when the end of the records is more than a
+//! *watermark* past a *mark*. The kernel then moves the mark forward by the watermark. So the watermark decides which
+//! records wake the listener:
 //!
 //! * With a watermark of two records, the third record wakes, then the fifth, and so on. This watermark is right if the
 //!   first record is an out, as for a thread that runs. (A second ring, which wakes for any record, reports this first
 //!   out.)
 //! * With one byte less, the second record wakes, then the fourth, and so on. This watermark is right if the first
 //!   record is an in, as for a thread that sleeps or waits for the listener's own CPU. But with each pair of records,
-//!   the mark falls one byte further behind the end. After as many pairs as a record has bytes, the next in would wake
-//!   the listener. To postpone this, the records are made as long as the kernel permits.
+//!   the mark falls one byte further behind the end. After [`RECORD`] pairs, this is the length of a record, and an in
+//!   would wake the listener. To postpone this, the records are made as long as the kernel permits.
 //!
-//! If a ring no longer wakes its listener for exactly the outs, the ring is replaced. The last record tells how the new
-//! ring begins: an out follows an in, and an in follows an out. If the thread switches before the new ring exists, the
-//! new ring begins with the wrong kind of record. The code notices this at the next wake-up, because [`Parity`]
+//! If the next out will not wake the listener, or the next in will, the ring is replaced. The last record tells how the
+//! new ring begins: an out follows an in, and an in follows an out. If the thread switches before the new ring exists,
+//! the new ring begins with the wrong kind of record. The code notices this at the next wake-up, because [`Parity`]
 //! computes the kernel's state from the records.
 
 /// The length of a record of a switch, in bytes.

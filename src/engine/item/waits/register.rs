@@ -120,7 +120,7 @@ struct Node {
 // is registered.
 unsafe impl Send for Node {}
 
-/// The items of a scope that are not over. Each item is listed with its [`Need`], for which the item that opened the
+/// The items of a scope that have not ended. Each item is listed with its [`Need`], for which the item that opened the
 /// scope waits.
 #[derive(Default, Debug)]
 pub(crate) struct Roll(Mutex<Members>);
