@@ -77,8 +77,13 @@ impl<T> JoinHandle<T> {
     /// * [`JoinError::WouldDeadlock`] if the caller is the item, or holds the only slot in which the item can run.
     /// * [`JoinError::Forked`] in a forked process, if the item had not ended before the fork.
     pub fn join(mut self) -> Result<T, JoinError> {
-        self.raw.wait(Until::FOREVER).map_err(join_error)?;
+        self.wait()?;
         self.result()
+    }
+
+    /// Waits until the item has ended. In contrast to [`join`](Self::join), keeps the handle if the wait is refused.
+    pub(crate) fn wait(&self) -> Result<(), JoinError> {
+        self.raw.wait(Until::FOREVER).map_err(join_error)
     }
 
     /// Waits as [`join`](Self::join) does, but for at most `timeout`.

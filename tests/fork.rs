@@ -309,6 +309,10 @@ fn what_the_parent_awaits_ends_in_a_child() {
     ];
     assert!(Pin::new(&mut handle).poll(&mut context).is_pending());
     assert!(waits.iter_mut().all(|wait| wait.as_mut().poll(&mut context).is_pending()));
+    // These futures would be ready at the first poll.
+    let [empty, roomy] =
+        ["empty", "roomy"].map(|name| WorkQueue::builder(name).max_pending(1).build_on(&executor).unwrap());
+    let (mut ends, mut reserves) = (Box::pin(empty.destroy_async()), Box::pin(roomy.reserve_async()));
     in_a_child(|| {
         let mut context = Context::from_waker(Waker::noop());
         assert!(matches!(Pin::new(&mut handle).poll(&mut context), Poll::Ready(Err(JoinError::Forked))));
@@ -318,6 +322,8 @@ fn what_the_parent_awaits_ends_in_a_child() {
         for wait in &mut waits {
             assert_eq!(wait.as_mut().poll(&mut context), Poll::Ready(Err(WaitError::Forked)));
         }
+        assert_eq!(ends.as_mut().poll(&mut context), Poll::Ready(Err(WaitError::Forked)));
+        assert!(matches!(reserves.as_mut().poll(&mut context), Poll::Ready(Err(QueueError::Forked))));
         assert_eq!(block_on(queue.flush_async()), Err(WaitError::Forked));
         assert_eq!(queue.reserve().unwrap_err(), QueueError::Forked);
         assert_eq!(block_on(queue.reserve_async()).unwrap_err(), QueueError::Forked);
@@ -335,6 +341,8 @@ fn what_the_parent_awaits_ends_in_a_child() {
     for wait in waits {
         block_on(wait).unwrap();
     }
+    assert_eq!(block_on(ends), Ok(0));
+    drop(block_on(reserves).unwrap());
 }
 
 /// spec: X2.2 (instead of hanging): a child can drop handles, and its waits return, whatever the parent's threads did.

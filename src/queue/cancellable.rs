@@ -74,8 +74,8 @@ impl<I> Submission<'_, I> {
     /// refuses such a submission like any other. If the submission [waits for room](crate::WhenFull::Wait), a cancel of
     /// the token ends the wait with [`QueueError::Full`](crate::QueueError::Full).
     ///
-    /// For an item with a token, the submission makes three more allocations. The submission and the end of the item
-    /// each take the lock of the parent token for a short time.
+    /// For an item with a token, the submission makes about four more allocations. The submission and the end of the
+    /// item each take the lock of the parent token for a short time.
     ///
     /// # Examples
     ///

@@ -196,6 +196,11 @@ impl<I: Iterator, F, T> Map<I, F, T> {
     }
 
     /// Ends the iterator, and cancels the items that have not begun.
+    fn join_first(&mut self) -> Result<T, RunError> {
+        let first = self.in_flight.pop_front().expect("the caller has found an item");
+        first.join().map_err(RunError::Failed)
+    }
+
     fn end(&mut self) {
         (self.inputs, self.refused) = (None, None);
         for item in self.in_flight.drain(..) {
@@ -250,8 +255,10 @@ where
     fn next(&mut self) -> Option<Self::Item> {
         let refusal = self.fill();
         // The results of the items that were accepted before a refusal come first.
-        let result = match self.in_flight.pop_front() {
-            Some(first) => first.join().map_err(RunError::Failed),
+        let result = match self.in_flight.front().map(JoinHandle::wait) {
+            Some(Ok(())) => self.join_first(),
+            // The caller cannot wait for this item, so `end` cancels it with the others.
+            Some(Err(error)) => Err(RunError::Failed(error)),
             None => Err(RunError::Refused(self.queue.handle().queue().count_refusal(refusal?))),
         };
         if result.is_err() {
@@ -336,8 +343,13 @@ impl InFlight<'_> {
     }
 
     fn join_first(&mut self) -> Result<(), RunError> {
-        let first = self.items.pop_front();
-        first.map_or(Ok(()), |item| item.join().map_err(RunError::Failed))
+        let Some(first) = self.items.front() else { return Ok(()) };
+        // If the caller cannot wait for this item, it stays on the list, so the destructor cancels it. Otherwise the
+        // scope would wait for it.
+        first
+            .wait()
+            .and_then(|()| self.items.pop_front().map_or(Ok(()), ScopedJoinHandle::join))
+            .map_err(RunError::Failed)
     }
 }
 

@@ -342,11 +342,16 @@ impl<T> ScopedJoinHandle<'_, T> {
     ///
     /// Returns the same errors as [`JoinHandle::join`](crate::JoinHandle::join).
     pub fn join(self) -> Result<T, JoinError> {
-        match self.raw().wait(Until::FOREVER) {
-            Ok(()) => self.result(),
-            Err(WaitError::Forked) => Err(JoinError::Forked),
-            Err(_) => Err(JoinError::WouldDeadlock),
-        }
+        self.wait()?;
+        self.result()
+    }
+
+    /// Waits until the item has ended. In contrast to [`join`](Self::join), keeps the handle if the wait is refused.
+    pub(super) fn wait(&self) -> Result<(), JoinError> {
+        self.raw().wait(Until::FOREVER).map_err(|error| match error {
+            WaitError::Forked => JoinError::Forked,
+            _ => JoinError::WouldDeadlock,
+        })
     }
 
     /// Waits for the result as [`join`](Self::join) does, but for `timeout` at most.

@@ -144,6 +144,44 @@ fn a_map_that_waits_for_its_own_item_is_refused() {
     queue.flush().unwrap();
 }
 
+/// spec: W7.10, W7.11, F5.2: the caller comes to hold the only slot of the queue after it has queued an item. It gets
+/// an error, and the item is cancelled.
+#[test]
+fn a_caller_that_comes_to_hold_the_only_slot_gets_an_error() {
+    let _limit = time_limit();
+    let executor = one_cpu();
+    for is_map in [false, true] {
+        let queue = WorkQueue::builder("q").max_active(2).build_on(&executor).unwrap();
+        let (door, begun) = (Door::default(), Door::default());
+        let (opens, begins) = (door.clone(), begun.clone());
+        let other = queue.spawn(move || {
+            begins.open();
+            door.wait();
+        });
+        begun.wait();
+        let (own, mut other) = (queue.clone(), Some(other.unwrap()));
+        let item = move || {
+            let mut inputs = 0..1;
+            let inputs = std::iter::from_fn(|| {
+                inputs.next().or_else(|| {
+                    own.set_max_active(1).unwrap();
+                    opens.open();
+                    if let Some(other) = other.take() {
+                        other.join().unwrap();
+                    }
+                    None
+                })
+            });
+            let never = |_| unreachable!("the item has no slot");
+            if is_map { own.map(inputs, never).next().unwrap() } else { own.for_each(inputs, never) }
+        };
+        let error = queue.spawn(item).unwrap().join().unwrap().unwrap_err();
+        assert!(matches!(error, RunError::Failed(JoinError::WouldDeadlock)), "{error}");
+        queue.flush().unwrap();
+        assert_eq!(queue.counters().cancelled, 1);
+    }
+}
+
 /// spec: W7.10: on every kind of queue the function is called once for each input, which may borrow.
 #[test]
 fn a_function_is_called_for_each_input() {

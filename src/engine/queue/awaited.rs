@@ -33,11 +33,7 @@ pub(crate) fn flush(
 
 /// Waits for a moment at which the queue is empty. During the wait, the queue admits items from all issuers.
 pub(crate) async fn idle(queue: Arc<QueueHandle>) -> Result<(), WaitError> {
-    waits::check_origin(queue.queue().executor.origin)?;
-    while !queue.queue().was_idle() {
-        Flushing::begin(Arc::clone(&queue))?.await?;
-    }
-    Ok(())
+    wait_until(&queue, Queue::was_idle).await
 }
 
 /// Shuts the queue to outsiders, which are all issuers except the queue's own items. The returned future is ready when
@@ -86,10 +82,19 @@ fn end(
 
 /// Waits until no item of the queue is in flight. The queue's intake is already shut to outsiders.
 async fn emptied(queue: &Arc<QueueHandle>) -> Result<(), WaitError> {
-    while !queue.queue().was_empty() {
+    wait_until(queue, Queue::was_empty).await
+}
+
+/// Flushes the queue until `is_over` returns true. In a forked process, returns an error before it looks at the queue:
+/// a thread of the parent may have held a lock at the fork.
+async fn wait_until(queue: &Arc<QueueHandle>, is_over: fn(&Queue) -> bool) -> Result<(), WaitError> {
+    loop {
+        waits::check_origin(queue.queue().executor.origin)?;
+        if is_over(queue.queue()) {
+            return Ok(());
+        }
         Flushing::begin(Arc::clone(queue))?.await?;
     }
-    Ok(())
 }
 
 impl Flushing {

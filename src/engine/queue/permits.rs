@@ -73,16 +73,20 @@ pub(crate) fn reserve_async(
     let place_or_line = InLine::join(Owned(Arc::clone(queue)))
         .map(|in_line| in_line.ok_or_else(|| ReservedPlace::new(Arc::clone(queue))));
     async {
+        let origin = handle.queue().executor.origin;
+        let check_origin = || waits::check_origin(origin).map_err(|_| QueueError::Forked);
         let in_line = match place_or_line? {
             Ok(in_line) => in_line,
-            Err(place) => return Ok(place),
+            Err(place) => return check_origin().map(|()| place),
         };
-        let wait = SignalWait::new(Arc::clone(in_line.turn().signal()), handle.queue().executor.origin);
+        let wait = SignalWait::new(Arc::clone(in_line.turn().signal()), origin);
         let check = || in_line.check().map_err(|_| WaitError::WouldDeadlock);
         wait.wait(check).await.map_err(|error| match error {
             WaitError::Forked => QueueError::Forked,
             _ => QueueError::WouldDeadlock,
         })?;
+        // After a fork, the end of the turn could wait for a lock that a thread of the parent held.
+        check_origin()?;
         in_line.end()?;
         Ok(ReservedPlace::new(handle))
     }
