@@ -152,6 +152,7 @@ fn a_caller_that_comes_to_hold_the_only_slot_gets_an_error() {
     let executor = one_cpu();
     for is_map in [false, true] {
         let queue = WorkQueue::builder("q").max_active(2).build_on(&executor).unwrap();
+        let shown = executor.clone();
         let (door, begun) = (Door::default(), Door::default());
         let (opens, begins) = (door.clone(), begun.clone());
         let other = queue.spawn(move || {
@@ -169,6 +170,10 @@ fn a_caller_that_comes_to_hold_the_only_slot_gets_an_error() {
                     if let Some(other) = other.take() {
                         other.join().unwrap();
                     }
+                    // If the other item still had its slot, the wait would not be refused.
+                    eventually("one item has a slot", || {
+                        shown.dump().queues.iter().all(|queue| queue.active <= 1)
+                    });
                     None
                 })
             });
