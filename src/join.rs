@@ -206,7 +206,7 @@ impl<T> JoinHandle<T> {
     }
 }
 
-fn join_error(error: WaitError) -> JoinError {
+pub(crate) fn join_error(error: WaitError) -> JoinError {
     if error == WaitError::Forked { JoinError::Forked } else { JoinError::WouldDeadlock }
 }
 

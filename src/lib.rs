@@ -72,12 +72,12 @@
 //!
 //! # What it costs
 //!
-//! These figures were measured at commit 7747094d as root, on a virtual machine with two CPUs (AMD EPYC, Linux 6.18).
-//! With `cargo bench --bench queueing -- --quick`, the submission of a closure to a busy pool takes 40 to 78 ns, and a
-//! guard takes 11 to 14 ns while no item waits. With `make rivals`, the submission of a closure to the default queue
-//! and the join of its result take 1.6 to 9 µs together. `threadpool` takes 18 µs for both, and rayon 17 µs. For items
-//! that queue many short items, rayon is faster: it runs 16.5 million/s, and cmwq 12.9. All figures are in
-//! `docs/costs.md` and `docs/benchmarks.md` of the repository.
+//! These figures were measured as root, on a virtual machine with two CPUs (AMD EPYC, Linux 6.18). With `cargo bench
+//! --bench queueing -- --quick` at commit 7747094d, the submission of a closure to a busy pool takes 40 to 78 ns, and a
+//! guard takes 11 to 14 ns while no item waits. With `make rivals` at f5c4dc83, the submission of a closure to the
+//! default queue and the join of its result take 1.1 to 12 µs together. `threadpool` takes 12 µs for both, and rayon
+//! 21 µs. For items that queue many short items, rayon is faster: it runs 12.8 million/s, and cmwq 9.5. All figures are
+//! in `docs/costs.md` and `docs/benchmarks.md` of the repository.
 //!
 //! # What it cannot do
 //!

@@ -91,6 +91,7 @@ use crate::engine::refusal::{QueueError, WaitError};
 use crate::error::join::{JoinError, PanicPayload};
 use crate::error::refused::Refused;
 use crate::error::scope::ScopeError;
+use crate::join::join_error;
 use crate::queue::WorkQueue;
 use crate::sys::wait::Until;
 
@@ -348,10 +349,7 @@ impl<T> ScopedJoinHandle<'_, T> {
 
     /// Waits until the item has ended. In contrast to [`join`](Self::join), keeps the handle if the wait is refused.
     pub(super) fn wait(&self) -> Result<(), JoinError> {
-        self.raw().wait(Until::FOREVER).map_err(|error| match error {
-            WaitError::Forked => JoinError::Forked,
-            _ => JoinError::WouldDeadlock,
-        })
+        self.raw().wait(Until::FOREVER).map_err(join_error)
     }
 
     /// Waits for the result as [`join`](Self::join) does, but for `timeout` at most.
@@ -364,8 +362,7 @@ impl<T> ScopedJoinHandle<'_, T> {
         match self.raw().wait(Until::after(timeout)) {
             Ok(()) => Ok(self.result()),
             Err(WaitError::TimedOut) => Err(self),
-            Err(WaitError::Forked) => Ok(Err(JoinError::Forked)),
-            Err(_) => Ok(Err(JoinError::WouldDeadlock)),
+            Err(error) => Ok(Err(join_error(error))),
         }
     }
 
