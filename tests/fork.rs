@@ -17,7 +17,7 @@ use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
 
 use cmwq::blocking::block_on;
@@ -345,6 +345,46 @@ fn what_the_parent_awaits_ends_in_a_child() {
     drop(block_on(reserves).unwrap());
 }
 
+/// Counts the calls of a waker.
+struct Rings(AtomicUsize);
+
+impl Wake for Rings {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+/// spec: X2.1: the places of the parent's permits stay with the parent. So the child hands none of them to an issuer in
+/// line, and does not need the lock of the line, which a thread of the parent may have held at the fork.
+#[test]
+fn in_a_child_the_permits_of_the_parent_answer_at_once() {
+    let _turn = my_turn();
+    let executor = executor();
+    let queue = WorkQueue::builder("q").max_pending(9).build_on(&executor).unwrap();
+    let permits = Mutex::new((0..9).map(|_| queue.try_reserve().unwrap()).collect::<Vec<_>>());
+    let rings = Arc::new(Rings(AtomicUsize::new(0)));
+    let mut in_line = Box::pin(queue.reserve_async());
+    let waker = Waker::from(Arc::clone(&rings));
+    assert!(in_line.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+    in_a_child(|| {
+        let permit = || permits.lock().unwrap().pop().unwrap();
+        let (work, hour) = (Work::new(|| ()), Duration::from_secs(3600));
+        let forked = QueueError::Forked;
+        assert_eq!(permit().spawn(|| ()).unwrap_err().error, forked);
+        assert_eq!(permit().spawn_detached(|| ()).unwrap_err().error, forked);
+        assert_eq!(queue.item(|| ()).with(permit()).named("n").spawn().unwrap_err().error, forked);
+        assert_eq!(queue.item(|| ()).with(permit()).after(hour).spawn().unwrap_err().error, forked);
+        assert_eq!(queue.item(|| ()).with(permit()).after(hour).spawn_detached().unwrap_err().error, forked);
+        assert_eq!(queue.item(|| ()).with(permit()).spawn_every(hour).unwrap_err().error, forked);
+        assert_eq!(queue.item(&work).with(permit()).enqueue(), Err(forked));
+        assert_eq!(queue.item(&work).with(permit()).after(hour).enqueue(), Err(forked));
+        assert_eq!(queue.item(&work).with(permit()).reschedule(), Err(forked));
+        assert_eq!(rings.0.load(Ordering::SeqCst), 0, "the child hands no place on");
+    });
+    drop(permits);
+    drop(block_on(in_line).unwrap());
+}
+
 /// spec: X2.2 (instead of hanging): a child can drop handles, and its waits return, whatever the parent's threads did.
 #[test]
 fn nothing_hangs_in_a_child_of_a_busy_parent() {
@@ -563,6 +603,33 @@ fn a_scope_ends_in_the_child_without_its_items() {
         unsafe { libc::_exit(i32::from(ended != Err(cmwq::ScopeError::Forked))) }
     }
     assert_eq!((ended, ran, status_of(child)), (Ok(()), true, 0));
+}
+
+/// spec: X2, W7.4: if a scope's body forks after an item has panicked, the scope ends in the child as forked. Only the
+/// parent rethrows the panic.
+#[test]
+fn a_scope_rethrows_no_panic_in_the_child() {
+    let _turn = my_turn();
+    let executor = executor();
+    let queue = WorkQueue::builder("q").build_on(&executor).unwrap();
+    let parent = std::process::id();
+    let mut child = 0;
+    let ended = catch_unwind(AssertUnwindSafe(|| {
+        queue.try_scope(|s| {
+            let handle = s.spawn(|| panic!("on purpose")).unwrap();
+            assert!(holds_within(SOON, || handle.is_finished()), "the item never ended");
+            drop(handle);
+            wait_until_quiet(&executor);
+            // SAFETY: as in `fork`. The child ends below.
+            child = unsafe { libc::fork() };
+        })
+    }));
+    if std::process::id() != parent {
+        let is_forked = matches!(ended, Ok(Err(cmwq::ScopeError::Forked)));
+        // SAFETY: the call does not return.
+        unsafe { libc::_exit(i32::from(!is_forked)) }
+    }
+    assert_eq!((ended.is_err(), status_of(child)), (true, 0));
 }
 
 /// Forks inside of a scope, deeper in the stack than most other calls. In the parent, returns the child's process id.

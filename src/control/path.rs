@@ -2,8 +2,10 @@
 //!
 //! A socket belongs to the process that listens on it. A process that finds a socket without a listener removes the
 //! socket's file. The process first locks the directory, because another process may just have made a new socket at the
-//! same path. To remove the file of its own socket, a process needs no lock.
+//! same path. A process that makes a socket holds the same lock until it listens, because until then the socket has no
+//! listener. To remove the file of its own socket, a process needs no lock.
 
+use std::collections::BTreeSet;
 use std::fs::{self, DirBuilder, Permissions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt};
@@ -19,7 +21,7 @@ use super::error::ServeError;
 /// The maximum number of executors of one process that can each have a default socket.
 const EXECUTORS: u32 = 1000;
 
-/// The time within which each process must answer.
+/// The time within which each process must accept a connection, and the time within which it must then answer.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// A process that answers on a control socket.
@@ -39,8 +41,9 @@ pub struct Process {
 }
 
 /// Returns the processes that serve a control socket in the default directories, sorted by process id within each
-/// directory. Waits at most one second for each process to answer, and leaves out a process that does not answer.
-/// Removes the sockets of processes that are gone. Skips directories that belong to another user.
+/// directory. For each socket, waits at most one second for the connection, and at most one more second for the answer.
+/// Leaves out a process that does not answer. Removes the sockets of processes that are gone. Skips directories that
+/// belong to another user.
 ///
 /// # Examples
 ///
@@ -68,7 +71,7 @@ pub fn processes() -> io::Result<Vec<Process>> {
                 }
                 Err(_) if !socket::is_process(pid) => {
                     // An error is ignored, because the next search tries again.
-                    drop(remove_stale(&path));
+                    drop(lock(&path).and_then(|_locked| remove_stale(&path)));
                 }
                 Err(_) => {}
             }
@@ -80,10 +83,19 @@ pub fn processes() -> io::Result<Vec<Process>> {
 /// Returns the directories where default sockets may be: the directory for this process's environment, and the
 /// directories for processes with other environments, such as services.
 pub(super) fn searched() -> Vec<PathBuf> {
-    let mut directories: Vec<PathBuf> = runtime_directories().map(|base| base.join("cmwq")).collect();
-    directories.push(fallback());
-    directories.dedup();
-    directories
+    distinct(runtime_directories().map(|base| base.join("cmwq")).chain([fallback()]))
+}
+
+/// Leaves out each directory that also has an earlier path of the list. For example, `/var/run` is often a link to
+/// `/run`. Keeps directories that do not exist. A link in the place of a directory counts as a file of its own, because
+/// [`sockets_in`] does not follow it.
+fn distinct(directories: impl Iterator<Item = PathBuf>) -> Vec<PathBuf> {
+    let mut known = BTreeSet::new();
+    let identity = |directory: &PathBuf| match fs::symlink_metadata(directory) {
+        Ok(metadata) => Ok((metadata.dev(), metadata.ino())),
+        Err(_) => Err(directory.clone()),
+    };
+    directories.filter(|directory| known.insert(identity(directory))).collect()
 }
 
 /// Returns the directory for this process's sockets.
@@ -171,19 +183,8 @@ impl Place {
         if !socket::is_path_short_enough(path) {
             return Err(ServeError::TooLong { path: path.to_owned() });
         }
-        let listener = match UnixListener::bind(path) {
-            Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
-                remove_stale(path)?;
-                UnixListener::bind(path)
-            }
-            bound => bound,
-        };
+        let listener = listen(path)?;
         let failed = |error| ServeError::io("make the socket", path, error);
-        let listener = listener.map_err(|error| match error.kind() {
-            // Another process has made its socket here first.
-            io::ErrorKind::AddrInUse => ServeError::InUse { path: path.to_owned() },
-            _ => failed(error),
-        })?;
         let metadata = fs::symlink_metadata(path).map_err(failed)?;
         let place = Self { path: path.to_owned(), device_and_number: (metadata.dev(), metadata.ino()) };
         let prepared = fs::set_permissions(path, Permissions::from_mode(0o600))
@@ -234,14 +235,31 @@ fn prepare(directory: &Path) -> Result<(), ServeError> {
     Ok(())
 }
 
-/// Removes a socket that has no listener any more.
+/// Makes a socket at this path, and listens on it. Replaces a socket that has no listener any more.
+///
+/// The standard library makes the socket in one system call, and listens in a second one. Between the two calls, the
+/// lock keeps other processes from removing the socket as a stale one. If the lock cannot be had, the socket is made
+/// without it, because another user who holds the lock must not prevent this. A stale socket is never removed without
+/// the lock.
+fn listen(path: &Path) -> Result<UnixListener, ServeError> {
+    let locked = lock(path);
+    let bound = match UnixListener::bind(path) {
+        Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
+            let _locked = locked?;
+            remove_stale(path)?;
+            UnixListener::bind(path)
+        }
+        bound => bound,
+    };
+    bound.map_err(|error| match error.kind() {
+        // Another process has made its socket here first.
+        io::ErrorKind::AddrInUse => ServeError::InUse { path: path.to_owned() },
+        _ => ServeError::io("make the socket", path, error),
+    })
+}
+
+/// Removes a socket that has no listener any more. The caller has locked the directory.
 fn remove_stale(path: &Path) -> Result<(), ServeError> {
-    let in_use = || ServeError::InUse { path: path.to_owned() };
-    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-    let directory = directory.unwrap_or(Path::new("."));
-    let _locked = lock(directory)
-        .map_err(|error| ServeError::io("lock the directory", directory, error))?
-        .ok_or_else(in_use)?;
     match fs::symlink_metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         Err(error) => return Err(ServeError::io("read", path, error)),
@@ -255,20 +273,23 @@ fn remove_stale(path: &Path) -> Result<(), ServeError> {
             fs::remove_file(path).map_err(|error| ServeError::io("remove the stale socket", path, error))
         }
         // In all other cases, a process may listen on the socket, even if it is too busy to answer.
-        _ => Err(in_use()),
+        _ => Err(ServeError::InUse { path: path.to_owned() }),
     }
 }
 
-/// Locks a directory, so that no other process removes stale sockets from it. Waits for the lock if only this user can
-/// open the directory. If other users can open it, they could hold the lock for ever. So in that case, this function
-/// does not wait, and returns `None` if the lock is held.
-fn lock(directory: &Path) -> io::Result<Option<DirectoryLock>> {
-    let metadata = fs::metadata(directory)?;
-    let is_private = metadata.uid() == socket::user() && metadata.mode() & 0o077 == 0;
-    if is_private {
-        return DirectoryLock::wait(directory).map(Some);
-    }
-    DirectoryLock::try_take(directory)
+/// Locks the directory of a socket, so that no other process makes sockets there or removes stale ones. Waits for the
+/// lock if only this user can open the directory. If other users can open it, they could hold the lock for ever. So in
+/// that case, this function does not wait, and returns [`ServeError::InUse`] if the lock is held.
+fn lock(path: &Path) -> Result<DirectoryLock, ServeError> {
+    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let directory = directory.unwrap_or(Path::new("."));
+    let locked = fs::metadata(directory).and_then(|metadata| {
+        let is_private = metadata.uid() == socket::user() && metadata.mode() & 0o077 == 0;
+        if is_private { DirectoryLock::wait(directory).map(Some) } else { DirectoryLock::try_take(directory) }
+    });
+    locked
+        .map_err(|error| ServeError::io("lock the directory", directory, error))?
+        .ok_or_else(|| ServeError::InUse { path: path.to_owned() })
 }
 
 #[cfg(test)]
@@ -291,5 +312,20 @@ mod tests {
         ] {
             assert_eq!(numbers_of(name), numbers, "{name}");
         }
+    }
+
+    /// spec: O5.5 (found by process number): a directory that has two paths is searched once.
+    #[test]
+    fn a_directory_with_two_paths_is_searched_once() {
+        let folder = std::env::temp_dir().join(format!("cmwq-distinct-{}", std::process::id()));
+        let [run, link, none] = ["run", "link", "none"].map(|name| folder.join(name));
+        fs::create_dir_all(run.join("cmwq")).unwrap();
+        std::os::unix::fs::symlink(&run, &link).unwrap();
+        std::os::unix::fs::symlink(run.join("cmwq"), folder.join("cmwq")).unwrap();
+        let bases = [&run, &none, &link, &none, &folder];
+        let found = distinct(bases.into_iter().map(|base| base.join("cmwq")));
+        fs::remove_dir_all(&folder).unwrap();
+        // The last one is itself a link, which the search does not follow.
+        assert_eq!(found, [run, none, folder].map(|base| base.join("cmwq")));
     }
 }

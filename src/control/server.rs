@@ -1,8 +1,9 @@
 //! The server of a control socket: one thread for each socket.
 //!
 //! The thread sleeps in `poll` until a client connects, sends bytes, or can receive bytes. The thread also wakes at the
-//! deadline of a connection, and when it is time to try again after an error. The thread runs no code of the program.
-//! Only the thread that drops the server ever waits for the server's thread.
+//! deadline of a connection, and when it is time to try again after an error. The thread runs no items. If it drops the
+//! last reference to the executor, it runs the destructors of the executor's hooks. Only the thread that drops the
+//! server ever waits for the server's thread.
 
 use std::fmt;
 use std::io::{self, Read};
@@ -215,7 +216,6 @@ impl Service {
     fn run(mut self) {
         loop {
             let now = clock::now();
-            self.connections.retain(|connection| !connection.session.is_over(now));
             self.short_until = self.short_until.filter(|until| *until > now);
             let ready = match self.wait(now) {
                 Ok(ready) => ready,
@@ -233,15 +233,22 @@ impl Service {
             if ready.stopped {
                 return;
             }
-            let (now, request_handler) = (clock::now(), &self.request_handler);
-            let mut ready_ones = ready.connections.into_iter();
-            self.connections.retain_mut(|connection| {
-                !ready_ones.next().unwrap_or(false) || connection.go_on(request_handler, now).is_ok()
-            });
+            self.serve(&ready.connections, now);
             if ready.listener {
-                self.accept(now);
+                self.accept(clock::now());
             }
         }
+    }
+
+    /// Serves the connections that are ready, and closes the others that are over. `ready` is indexed like the
+    /// connections. `now` is the time before the wait that found the ready ones. So a connection is closed only if its
+    /// client did nothing until the deadline, even if this thread did not run for a long time.
+    fn serve(&mut self, ready: &[bool], now: Time) {
+        let (request_handler, mut ready) = (&self.request_handler, ready.iter());
+        self.connections.retain_mut(|connection| match ready.next() {
+            Some(true) => connection.go_on(request_handler).is_ok() && !connection.session.is_done(),
+            _ => !connection.session.is_over(now),
+        });
     }
 
     fn wait(&self, now: Time) -> io::Result<Ready> {
@@ -336,7 +343,7 @@ fn refusal(user: u32, own: u32) -> Option<RequestError> {
 
 impl Connection {
     /// Reads, answers and writes at most once each, so that every connection gets its turn.
-    fn go_on(&mut self, request_handler: &RequestHandler, now: Time) -> io::Result<()> {
+    fn go_on(&mut self, request_handler: &RequestHandler) -> io::Result<()> {
         let Self { stream, session } = self;
         if session.interest() == Some(Interest::Read) {
             let mut chunk = [0; CHUNK];
@@ -347,7 +354,7 @@ impl Connection {
                 None => {}
             }
         }
-        session.advance(now, |line| request_handler.answer(line));
+        session.advance(clock::now(), |line| request_handler.answer(line));
         if !session.unsent().is_empty() {
             if let Some(sent) = passing(socket::send(stream, session.unsent()))? {
                 session.sent(sent, clock::now());
@@ -370,6 +377,11 @@ fn passing(done: io::Result<usize>) -> io::Result<Option<usize>> {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write;
+    use std::os::fd::OwnedFd;
+
+    use crate::sys::topology::TopologySource;
+
     use super::*;
 
     /// spec: O5.6 (same user only)
@@ -382,5 +394,36 @@ mod tests {
             assert_eq!(refusal.is_none(), is_served, "{user} {own}: {refusal:?}");
             assert!(refusal.is_none_or(|error| error.kind == ErrorKind::Forbidden));
         }
+    }
+
+    /// spec: O5.7 (clients time out): the server's thread does not run until all deadlines have passed. Then it closes
+    /// the connection of the idle client, and answers the client that has sent a request.
+    #[test]
+    fn a_late_server_closes_only_connections_of_idle_clients() {
+        let topology = TopologySource::Synthetic("core:1 pu:1".to_owned());
+        let executor = Executor::builder().topology(topology).build().unwrap();
+        let pairs = [(); 4].map(|()| UnixStream::pair().unwrap());
+        let [(_stop, stopped), (_client, listener), (asks, asked), (idles, idle)] = pairs;
+        let connect = |stream: UnixStream| {
+            stream.set_nonblocking(true).unwrap();
+            Connection { stream, session: Session::new(Time::default()) }
+        };
+        let mut service = Service {
+            listener: OwnedFd::from(listener).into(),
+            stopped,
+            request_handler: RequestHandler::new(&executor),
+            connections: [asked, idle].map(connect).into(),
+            short_until: None,
+        };
+        (&asks).write_all(b"{\"request\":\"hello\"}\n").unwrap();
+        let late = Time::default() + Duration::from_secs(100);
+        let ready = service.wait(late).unwrap();
+        assert_eq!(ready.connections, [true, false]);
+        service.serve(&ready.connections, late);
+        assert_eq!(service.connections.len(), 1);
+        let mut answer = [0; 6];
+        (&asks).read_exact(&mut answer).unwrap();
+        assert_eq!(&answer, b"{\"ok\":");
+        assert_eq!((&idles).read(&mut [0]).unwrap(), 0, "the connection is closed");
     }
 }

@@ -123,8 +123,12 @@ impl Session {
 
     /// Returns whether the connection must be closed.
     pub(super) fn is_over(&self, now: Time) -> bool {
-        let is_done = self.ended && self.unsent().is_empty() && !self.has_line();
-        is_done || now >= self.deadline()
+        self.is_done() || now >= self.deadline()
+    }
+
+    /// Returns whether the client sends nothing more and has all its answers.
+    pub(super) fn is_done(&self) -> bool {
+        self.ended && self.unsent().is_empty() && !self.has_line()
     }
 
     /// Returns whether the input contains a whole request.

@@ -113,7 +113,9 @@ pub enum WaitError {
     /// caller's item. A debug build also detects cycles of several items that wait for each other. The item whose wait
     /// closes the cycle gets this error, and the log tells which item waits for which. This check ignores waits with a
     /// timeout and waits that a cancel can end, because a cycle with such a wait can come to an end. It also ignores
-    /// waits for room in a full queue, and awaited futures.
+    /// waits for room in a full queue, and awaited futures. While an item has an open scope, the check counts the item
+    /// as waiting for all items of the scope, even for those that it will cancel. So a debug build refuses a wait if
+    /// only such a cancel could end it.
     ///
     /// A release build does not detect the following cases, and the caller waits for ever:
     ///
@@ -121,10 +123,14 @@ pub enum WaitError {
     /// * a scope whose item needs the only slot of a queue, while the item that opened the scope already owns this slot
     ///   for its next run.
     ///
-    /// An awaited item, or an item of a scope, may need the only slot of the caller's queue. There are two cases that
-    /// no build detects after [`set_max_active`](crate::WorkQueue::set_max_active) has lowered the limit. In the first
-    /// case, the limit was lowered after the wait or the scope began. In the second case, another item still had a slot
-    /// when the wait or the scope began.
+    /// An awaited item, or an item of a scope, may need a slot of the caller's queue, while all slots belong to the
+    /// caller and to items that cannot end before the caller. There are two cases that no build detects after
+    /// [`set_max_active`](crate::WorkQueue::set_max_active) has lowered the limit. In the first case, the limit was
+    /// lowered after the wait began, or after the item was spawned into the scope. In the second case, another item
+    /// still had a slot at that time.
+    ///
+    /// No build refuses the join of an item whose timer is held because another thread drains the queue. If the caller
+    /// is an item of that queue, the drain waits for the caller, and the caller waits for the drain.
     ///
     /// No build refuses the wait at the end of a scope, even if this wait closes a cycle, because a scope cannot return
     /// before its items are over.

@@ -163,7 +163,7 @@ impl Executor {
     /// dropped, the shutdown continues.
     ///
     /// A thread that is made for this call performs the shutdown. If the system can make no thread, the call itself
-    /// performs the shutdown.
+    /// performs the shutdown, and waits under a blocking guard.
     ///
     /// # Examples
     ///
@@ -188,7 +188,8 @@ impl Executor {
     /// The future returns [`ShutdownError::Global`] or [`ShutdownError::Forked`] as `shutdown` does. With either error,
     /// nothing has changed. If an item awaits the shutdown of its own executor under
     /// [`block_on`](crate::blocking::block_on), the future returns [`ShutdownError::WouldDeadlock`], and the shutdown
-    /// continues.
+    /// continues. If the system can make no thread, the future returns `WouldDeadlock` whenever `shutdown` would, and
+    /// nothing has changed.
     pub fn shutdown_async(
         &self,
         timeout: Duration,

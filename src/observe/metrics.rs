@@ -165,6 +165,7 @@ pub(crate) struct Publisher {
     totals: HashMap<String, [u64; COUNTERS.len()]>,
     /// The names of the queues whose gauges were recorded at the last call.
     queues: BTreeSet<String>,
+    /// The names of the pools whose gauges were recorded at the last call.
     pools: BTreeSet<String>,
     /// The names of the gauges of the backlog that have been recorded.
     backlog: BTreeSet<&'static str>,

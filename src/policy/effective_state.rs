@@ -57,6 +57,7 @@ pub(crate) struct EffectiveState {
 /// The origin of a submission.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Caller {
+    /// A thread that runs no item of the executor.
     Outsider,
     /// An item of the same queue.
     OwnItem,
@@ -103,8 +104,8 @@ impl EffectiveState {
         }
     }
 
-    /// Returns whether the queue refuses submissions from outside. A mere look (a check whether the queue is empty)
-    /// refuses nothing.
+    /// Returns whether the queue refuses threads that run no item of the executor. A mere look (a check whether the
+    /// queue is empty) refuses nothing.
     pub(crate) fn refuses_outsiders(self) -> bool {
         matches!(self.intake(), Intake::Draining | Intake::Shut)
     }

@@ -146,6 +146,11 @@ impl WorkerState {
         self.0 >> SEQUENCE
     }
 
+    /// Returns the word with another sequence number, which has 48 bits.
+    pub(crate) const fn with_sequence(self, sequence: u64) -> Self {
+        Self(self.0 & (PHASE | ALL_RETURNS) | sequence << SEQUENCE)
+    }
+
     /// Returns whether the present item counts as running, and has counted so since it began: no guard and no finding
     /// of the detector has changed the word.
     pub(crate) const fn runs_straight(self) -> bool {
@@ -378,6 +383,15 @@ mod tests {
             assert!(!seen.contains(&next), "{next:?}");
             seen.push(next);
         }
+    }
+
+    #[test]
+    fn another_sequence_number_changes_nothing_else() {
+        let returned = running().block().0.unblock(false).0;
+        let other = returned.with_sequence((1 << 48) - 7);
+        assert_eq!((other.phase(), other.sequence()), (Phase::Running, (1 << 48) - 7));
+        assert!(!other.runs_straight());
+        assert_eq!(other.with_sequence(1), returned);
     }
 
     #[test]

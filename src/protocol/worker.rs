@@ -67,6 +67,11 @@ impl WorkerCell {
         self.write(|state| (state.with_phase(phase), ()));
     }
 
+    /// Sets the sequence number. The caller is the owner, which has begun no item yet.
+    pub(crate) fn set_sequence(&self, sequence: u64) {
+        self.write(|state| (state.with_sequence(sequence), ()));
+    }
+
     /// Begins an item. The caller is the owner, which is between two items.
     #[inline]
     pub(crate) fn begin_item(&self, phase: Phase) {

@@ -304,7 +304,8 @@ impl To<'_> {
     {
         let (place, queue) = (self.place, self.queue.handle().queue());
         if self.goes_one_by_one() {
-            let one = |closure| self.way_of_one().spawn((place, None), closure);
+            let places = || (queue.place_of_batch(place), None);
+            let one = |closure| self.way_of_one().spawn(places(), closure);
             return one_by_one(closures.into_iter(), one).map_err(|(error, accepted, rest)| Cut {
                 error,
                 accepted,
@@ -339,7 +340,8 @@ impl To<'_> {
     {
         let (place, queue) = (self.place, self.queue.handle().queue());
         if self.goes_one_by_one() {
-            let one = |closure| self.way_of_one().spawn_detached::<F, T>((place, None), closure);
+            let places = || (queue.place_of_batch(place), None);
+            let one = |closure| self.way_of_one().spawn_detached::<F, T>(places(), closure);
             return one_by_one(closures, one).map(drop).map_err(|(error, accepted, rest)| CutDetached {
                 error,
                 accepted: accepted.len(),

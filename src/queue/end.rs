@@ -14,10 +14,11 @@ impl WorkQueue {
     /// stays as it was. A submission of an item that is already pending still returns false, and is not refused.
     ///
     /// If an item queues itself again and again, the drain never ends. A timer that fires during the drain is *held*:
-    /// its item is queued only when the drain has ended. If another timer fires just as the drain ends, its item may be
-    /// queued before the items of the held timers. If several drains overlap, the queue refuses submissions from
-    /// outside until the last one has ended. If the queue is frozen, its waiting items start only after it has thawed,
-    /// and the drain waits for them.
+    /// its item is queued only when the drain has ended. So an item of the queue must not join such an item. It may
+    /// [flush](crate::Work::flush) a reusable item, because the flush queues that item immediately. If another timer
+    /// fires just as the drain ends, its item may be queued before the items of the held timers. If several drains
+    /// overlap, the queue refuses submissions from outside until the last one has ended. If the queue is frozen, its
+    /// waiting items start only after it has thawed, and the drain waits for them.
     ///
     /// # Examples
     ///
@@ -111,7 +112,8 @@ impl WorkQueue {
     ///
     /// Returns [`WaitError::WouldDeadlock`] if the calling item belongs to this queue, is pending on this queue, or
     /// occupies a bh thread that the queue's items need. Returns [`WaitError::Forked`] in a forked process. In both
-    /// cases, the call changes nothing.
+    /// cases, the call changes nothing. There is one exception: if an item of the queue queues the calling item again
+    /// during the wait, the call returns `WouldDeadlock`, and the queue refuses submissions as after a timeout.
     #[doc(alias = "destroy_workqueue")]
     pub fn destroy(&self) -> Result<usize, WaitError> {
         blocking(|| self.handle.queue().destroy(Until::FOREVER))

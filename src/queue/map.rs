@@ -85,10 +85,11 @@ impl WorkQueue {
     /// After the first error, no more items begin. The call returns this error once the items that have begun have
     /// ended.
     ///
-    /// * [`RunError::Failed`] if an item panicked, if a shutdown dropped one, or if the caller holds the only slot in
-    ///   which an item can run.
+    /// * [`RunError::Failed`] if an item panicked, if a shutdown dropped one, or if the caller has come to hold the
+    ///   only slot in which an item can run.
     /// * [`RunError::Refused`] if the queue refuses an item, for a reason of [`spawn`](Self::spawn). If the queue is
-    ///   full while items of this call are in flight, the call does not fail, but waits for one of these items.
+    ///   full while items of this call are in flight, the call does not fail, but waits for one of these items. The
+    ///   reason is [`QueueError::WouldDeadlock`] if the caller already holds the only slot when it submits an item.
     pub fn for_each<I, F>(&self, inputs: I, function: F) -> Result<(), RunError>
     where
         I: IntoIterator,
@@ -195,17 +196,16 @@ impl<I: Iterator, F, T> Map<I, F, T> {
         self
     }
 
-    /// Ends the iterator, and cancels the items that have not begun.
     fn join_first(&mut self) -> Result<T, RunError> {
         let first = self.in_flight.pop_front().expect("the caller has found an item");
         first.join().map_err(RunError::Failed)
     }
 
+    /// Ends the iterator, and cancels the items that have not begun.
     fn end(&mut self) {
-        (self.inputs, self.refused) = (None, None);
-        for item in self.in_flight.drain(..) {
-            item.cancel();
-        }
+        // The destructors of these values may panic, so the values are dropped after the cancels.
+        let _ended = (self.inputs.take(), self.refused.take());
+        cancel_each(self.in_flight.drain(..), |item| _ = item.cancel());
     }
 }
 
@@ -355,13 +355,33 @@ impl InFlight<'_> {
 
 impl Drop for InFlight<'_> {
     fn drop(&mut self) {
-        for item in &self.items {
-            item.cancel();
-        }
+        cancel_each(self.items.iter(), |item| _ = item.cancel());
         for item in self.items.drain(..) {
             // Only the first error is returned. If the item panicked, this join takes the panic, so the scope does not
             // rethrow it.
             let _later_error = item.join();
         }
     }
+}
+
+/// Calls `cancel` with each item. If a call panics, because the destructor of an input panics, the thread calls
+/// `cancel` with the other items while it unwinds. So none of these items begins.
+fn cancel_each<H>(items: impl Iterator<Item = H>, cancel: impl Fn(H)) {
+    struct Rest<I: Iterator, C: Fn(I::Item)>(I, C);
+
+    impl<I: Iterator, C: Fn(I::Item)> Rest<I, C> {
+        fn cancel(&mut self) {
+            for item in &mut self.0 {
+                (self.1)(item);
+            }
+        }
+    }
+
+    impl<I: Iterator, C: Fn(I::Item)> Drop for Rest<I, C> {
+        fn drop(&mut self) {
+            self.cancel();
+        }
+    }
+
+    Rest(items, cancel).cancel();
 }

@@ -207,8 +207,8 @@ impl<'scope> Scope<'scope, '_> {
     /// Returns the same errors as [`WorkQueue::spawn`]. They do not contain the closure, because an error that borrows
     /// could not leave the scope. [`try_spawn`](Self::try_spawn) hands the closure back. Also returns
     /// [`QueueError::WouldDeadlock`] if the item that opened the scope holds the only slot in which the new item could
-    /// run, as in an ordered queue. The new item could then begin only after the scope has ended, but the scope ends
-    /// only after its items.
+    /// run at present, as in an ordered queue. The new item could then begin only after the scope has ended, but the
+    /// scope ends only after its items.
     #[inline]
     pub fn spawn<F, T>(&'scope self, closure: F) -> Result<ScopedJoinHandle<'scope, T>, QueueError>
     where
@@ -333,7 +333,7 @@ impl<T> ScopedJoinHandle<'_, T> {
     /// Returns whether the item has ended or was cancelled.
     #[must_use]
     pub fn is_finished(&self) -> bool {
-        self.raw().is_finished()
+        self.raw().has_finished()
     }
 
     /// Waits for the result under a blocking guard. Everything that happens in the item's run happens before this call
@@ -410,6 +410,6 @@ impl<T> Drop for ScopedJoinHandle<'_, T> {
 
 impl<T> fmt::Debug for ScopedJoinHandle<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ScopedJoinHandle").field("finished", &self.is_finished()).finish()
+        f.debug_struct("ScopedJoinHandle").field("finished", &self.raw().is_finished()).finish()
     }
 }

@@ -1,4 +1,5 @@
-//! A shutdown whose time runs out: the threads that drop the items, and the report.
+//! A shutdown whose time runs out: the threads that drop the items, and the report. Also an awaited shutdown for which
+//! no thread can be made.
 //!
 //! Red under: `abandoned-is-emptied`, `pools-emptied-one-by-one`.
 
@@ -9,11 +10,12 @@ use std::time::Duration;
 
 use super::seeds::runs;
 use super::setup::{executor, micros};
+use crate::blocking::block_on;
 use crate::protocol::signal::Signal;
 use crate::sys::clock;
-use crate::sys::machine::{Config, burn, pause, run};
+use crate::sys::machine::{self, Config, burn, pause, run};
 use crate::sys::wait::Until;
-use crate::{Attrs, Detection, Executor, JoinHandle, WorkQueue};
+use crate::{Attrs, Detection, Executor, JoinHandle, ShutdownError, WorkQueue};
 
 /// The number of items that wait for the CPU.
 const ITEMS: usize = 5;
@@ -145,5 +147,34 @@ fn items_that_a_marker_releases_are_dropped_by_the_same_thread() {
             assert!([backlog].into_iter().chain(items).all(|item| item.join().is_err()));
             holders.into_iter().for_each(|holder| holder.join().unwrap());
         });
+    });
+}
+
+/// spec: I1.4, E5.2 (invalid calls): the caller performs the shutdown, but does not wait for itself. While it waits for
+/// another executor, another item has its CPU. Here, the threads of that executor end only after this item.
+#[test]
+fn without_a_thread_an_awaited_shutdown_is_performed_by_its_caller() {
+    run(Config::new(1), || {
+        machine::refuse_threads_named("/shutdown");
+        let opens = Arc::new(Signal::new());
+        let door = Arc::clone(&opens);
+        let ending = executor("core:1 pu:1", |builder| {
+            builder.on_thread_stop(move || assert!(door.wait(Until::FOREVER)))
+        });
+        let queue = WorkQueue::per_cpu("ending").build_on(&ending).unwrap();
+        let own = ending.clone();
+        let refused = queue.spawn(move || block_on(own.shutdown_async(Duration::MAX))).unwrap();
+        assert_eq!(refused.join().unwrap(), Err(ShutdownError::WouldDeadlock));
+        queue.spawn(|| ()).expect("nothing has changed").join().unwrap();
+
+        let calling =
+            executor("core:1 pu:1", |builder| builder.detection(Detection::Off).hog_threshold(None));
+        let queue = WorkQueue::per_cpu("calling").build_on(&calling).unwrap();
+        let ends = queue.spawn(move || block_on(ending.shutdown_async(Duration::MAX))).unwrap();
+        let next = queue.spawn(move || opens.set()).unwrap();
+        let report = ends.join().unwrap().unwrap();
+        assert!(report.is_complete(), "{report}");
+        next.join().unwrap();
+        assert!(calling.shutdown(Duration::MAX).unwrap().is_complete());
     });
 }

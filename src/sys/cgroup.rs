@@ -4,12 +4,11 @@
 //! is malformed, the level counts as unlimited. Many systems have no cgroups, and containers show only a part of them.
 //! Only text files are read, so a system without these files has no limits.
 
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::policy::quota::Quota;
-use crate::sys::machine;
+use crate::sys::{lossy, machine};
 
 /// The cgroups that may limit the process's CPU time.
 #[derive(Debug)]
@@ -179,7 +178,7 @@ fn unescape(field: &str) -> String {
 /// Reads a file. Returns `None` if there is no such file, or if it cannot be read. Returns an error only if the next
 /// attempt may succeed.
 fn text(path: &Path) -> io::Result<Option<String>> {
-    match fs::read_to_string(path) {
+    match lossy::read(path) {
         Ok(text) => Ok(Some(text)),
         Err(error) if may_be_over_soon(&error) => Err(error),
         Err(_) => Ok(None),
@@ -214,6 +213,7 @@ fn quota(micros: Option<u64>, period: Option<u64>) -> Option<Quota> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
 
     /// spec: C5: a process that has no descriptor left keeps the quota that it read last.
     #[test]
@@ -239,12 +239,12 @@ mod tests {
             let name = format!("cmwq-{}-{}", std::process::id(), MADE.fetch_add(1, Ordering::Relaxed));
             let tree = Self(std::env::temp_dir().join(name));
             tree.write("proc/self/cgroup", groups);
-            tree.write("proc/self/mountinfo", &mounts.join("\n"));
+            tree.write("proc/self/mountinfo", mounts.join("\n"));
             files.iter().for_each(|(path, text)| tree.write(&format!("sys/fs/cgroup/{path}"), text));
             tree
         }
 
-        fn write(&self, path: &str, text: &str) {
+        fn write(&self, path: &str, text: impl AsRef<[u8]>) {
             let path = self.0.join(path);
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, text).unwrap();
@@ -360,6 +360,16 @@ mod tests {
         let mount = r"31 23 0:28 / /sys/fs/cgroup/a\040b\134c\9 rw - cgroup2 cgroup2 rw";
         let tree = Tree::new("0::/x: y\n", &[mount], &[(r"a b\c\9/x: y/cpu.max", "20000 100000\n")]);
         assert_eq!(tree.quota(), percent(20));
+    }
+
+    /// spec: C5.3: the path of another mount may have any bytes.
+    #[test]
+    fn a_path_that_is_not_utf_8_hides_no_limit() {
+        let tree = Tree::new("0::/a\n", &[], &[("a/cpu.max", "50000 100000\n"), ("a/pids.max", "7\n")]);
+        let other = b"22 1 8:1 / /mnt/gr\xe4n rw - ext4 /dev/sda1 rw\n";
+        tree.write("proc/self/mountinfo", [&other[..], V2.as_bytes()].concat());
+        assert_eq!(tree.quota(), percent(50));
+        assert_eq!(task_limit_below(&tree.0).unwrap(), Some(7));
     }
 
     #[test]

@@ -20,6 +20,8 @@ pub(crate) mod fork;
 mod held_locks;
 #[cfg(not(cmwq_loom))]
 mod lock;
+#[cfg(not(cmwq_loom))]
+mod lossy;
 #[cfg(all(any(test, feature = "testing"), not(cmwq_loom)))]
 pub(crate) mod machine;
 #[cfg(not(any(test, feature = "testing", cmwq_loom)))]

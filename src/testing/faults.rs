@@ -94,7 +94,8 @@ impl Faults {
     }
 
     /// Lets each seed draw faults of these kinds. For each kind, about half of the seeds have faults of this kind.
-    /// Runs without a seed have the faults of seed 0. The drawn faults can be combined with others.
+    /// Runs without a seed have the faults of seed 0. The drawn faults can be combined with others, and never
+    /// contradict them: no seed takes the last CPU away, or replaces a planned shutdown.
     ///
     /// # Panics
     ///
@@ -147,7 +148,7 @@ impl Faults {
         self
     }
 
-    /// Refuses all threads during this time.
+    /// Refuses all threads during this time. The end [`Duration::MAX`] means for ever.
     ///
     /// # Panics
     ///
@@ -385,9 +386,13 @@ impl Faults {
             FaultKind::Threads => self.no_threads_during(times(random)),
             FaultKind::Refusals => self.refuse_some("", [10, 100, 500][random.usize(..3)]),
             FaultKind::Timers => self.late_timers(time(random)),
-            FaultKind::Cpus if cpus > 1 => self.no_cpu(random.usize(..cpus), times(random)),
+            FaultKind::Cpus if cpus > 1 => {
+                let more = self.clone().no_cpu(random.usize(..cpus), times(random));
+                if without_cpus(&more.plan, cpus).is_none() { more } else { self }
+            }
             FaultKind::Cpus => self,
             FaultKind::Panics => self.panic_at("", magnitude(random, 6)),
+            FaultKind::Shutdown if self.plan.shutdown.is_some() => self,
             FaultKind::Shutdown => {
                 let timeout = if random.bool() { Duration::ZERO } else { time(random) };
                 self.shutdown_at(magnitude(random, 10), timeout)
@@ -432,10 +437,12 @@ fn check_cpus(plan: &Plan, cpus: usize) {
     if let Some(absence) = plan.absences.iter().find(|absence| absence.cpu >= cpus) {
         panic!("CPU {} cannot go away: the CPUs of this run are 0 to {}", absence.cpu, cpus - 1);
     }
-    for at in plan.changes() {
-        assert!(
-            (0..cpus).any(|cpu| plan.away(at).all(|away| away != cpu)),
-            "at {at:?}, all CPUs would be away"
-        );
+    if let Some(at) = without_cpus(plan, cpus) {
+        panic!("at {at:?}, all CPUs would be away");
     }
+}
+
+/// Returns a time at which all of the CPUs would be away.
+fn without_cpus(plan: &Plan, cpus: usize) -> Option<Duration> {
+    plan.changes().find(|at| (0..cpus).all(|cpu| plan.away(*at).any(|away| away == cpu)))
 }

@@ -80,7 +80,8 @@ impl Work {
     /// # Errors
     ///
     /// Returns [`WaitError::WouldDeadlock`] if the caller is the item itself, and [`WaitError::Forked`] in a forked
-    /// process. In both cases, nothing is cancelled.
+    /// process. In both cases, nothing is cancelled. A debug build also returns `WouldDeadlock` if the wait closes a
+    /// cycle of items. In that case, a pending submission has been cancelled.
     #[doc(alias = "cancel_sync")]
     #[doc(alias = "cancel_work_sync")]
     #[doc(alias = "cancel_delayed_work_sync")]
@@ -176,7 +177,8 @@ impl Work {
     /// # Errors
     ///
     /// Returns [`WaitError::WouldDeadlock`] if the caller is the item itself, and [`WaitError::Forked`] in a forked
-    /// process. In both cases, nothing is changed.
+    /// process. In both cases, nothing is changed. A debug build also returns `WouldDeadlock` if the wait closes a
+    /// cycle of items. In that case, a pending submission has been cancelled, but the item is not disabled.
     #[doc(alias = "disable_sync")]
     #[doc(alias = "disable_work_sync")]
     #[doc(alias = "disable_delayed_work_sync")]

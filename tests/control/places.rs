@@ -5,9 +5,11 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::process::{Child, Stdio};
+use std::time::Duration;
 
 use cmwq::Executor;
 use cmwq::control::{Client, ClientError, ServeError, Server, processes};
+use rustix::fs::{FlockOperation, flock};
 use testkit::{SOON, holds_within};
 
 use super::{Folder, Served, assert_passed, child, eventually, told};
@@ -217,6 +219,24 @@ fn a_socket_in_use_is_left_alone_and_a_stale_one_replaced() {
     assert!(matches!(Client::connect(&long), Err(ClientError::Connect { .. })));
     let nowhere = served.folder.join("no/such/folder");
     assert!(matches!(Server::start_at(&served.executor, nowhere), Err(ServeError::Io { .. })));
+}
+
+/// spec: O5.5 (other sockets never): a socket that exists but has no listener yet looks like a stale one. So a server
+/// makes its socket only while no other process removes stale sockets from the directory.
+#[test]
+fn a_socket_is_made_under_the_lock_of_its_directory() {
+    let (folder, executor) = (Folder::new(), Executor::builder().build().unwrap());
+    let path = folder.join("socket");
+    let directory = fs::File::open(&folder.0).unwrap();
+    flock(&directory, FlockOperation::LockExclusive).unwrap();
+    std::thread::scope(|scope| {
+        let server = scope.spawn(|| Server::start_at(&executor, &path).unwrap());
+        let is_made_early = holds_within(Duration::from_millis(50), || path.exists());
+        flock(&directory, FlockOperation::Unlock).unwrap();
+        let server = server.join().unwrap();
+        assert!(!is_made_early);
+        Client::connect(server.path()).unwrap().hello().unwrap();
+    });
 }
 
 /// spec: O5.9, X2: in a forked process, dropping the server does not remove the socket.

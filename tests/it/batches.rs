@@ -6,10 +6,12 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use cmwq::kernel::{self, ExecutorExt, WorkQueueBuilderExt};
-use cmwq::{AffinityScope, Attrs, CancelToken, EnqueueBatchError, JoinError, QueueError, Work, WorkQueue};
+use cmwq::{
+    AffinityScope, Attrs, CancelToken, EnqueueBatchError, JoinError, QueueError, WhenFull, Work, WorkQueue,
+};
 
 use crate::support::{
-    Counted, Door, builder, bump, cpus, current_pool, eventually, held, on_each_executor, one_cpu,
+    Counted, Door, builder, bump, counting, cpus, current_pool, eventually, held, on_each_executor, one_cpu,
     one_cpu_unseen, pool, stress, time_limit, unseen,
 };
 
@@ -150,6 +152,32 @@ fn a_batch_of_reusable_items_is_cut_at_the_first_that_does_not_fit() {
     queue.flush().unwrap();
     assert_eq!(queue.items(&works[error.index..]).enqueue(), Ok(2));
     queue.flush().unwrap();
+}
+
+/// spec: W8.5, B2.1: a batch of reusable items that waits for room has woken the workers that make this room. The
+/// issuer is a thread of its own, or an item of another queue that has declared that it blocks.
+#[test]
+fn a_batch_of_reusable_items_waits_for_its_own_items() {
+    on_each_executor(|executor| {
+        for when_full in [WhenFull::Wait, WhenFull::CallerRuns] {
+            for count in [3, 600] {
+                let queue = WorkQueue::builder("q").max_pending(2).when_full(when_full);
+                let queue = queue.build_on(executor).unwrap();
+                let runs = Arc::new(AtomicUsize::new(0));
+                let works: Vec<Work> = (0..count).map(|_| counting(&runs)).collect();
+                assert_eq!(queue.items(&works).enqueue(), Ok(count));
+                queue.flush().unwrap();
+                assert_eq!(runs.load(Ordering::SeqCst), count, "{when_full:?}");
+
+                let own = queue.clone();
+                let issuer = move || cmwq::blocking(|| own.items(&works).enqueue());
+                let other = WorkQueue::builder("other").build_on(executor).unwrap();
+                assert_eq!(other.spawn(issuer).unwrap().join().unwrap(), Ok(count));
+                queue.flush().unwrap();
+                assert_eq!(runs.load(Ordering::SeqCst), 2 * count, "{when_full:?}");
+            }
+        }
+    });
 }
 
 /// spec: W8.2: if the iterator panics, no item is queued, and all closures are dropped. The iterator may use the queue
@@ -548,7 +576,10 @@ fn a_batch_may_be_cancelled_or_too_late() {
             let expected = if delay.is_zero() { 900 } else { 1200 };
             eventually("all closures are dropped", || drops.load(Ordering::SeqCst) == expected);
             assert_eq!(queue.destroy(), Ok(0), "no timer is left");
-            assert_eq!((runs.load(Ordering::SeqCst), queue.counters().expired), (0, 600));
+            // If its joiner gives a delayed item up first, the item never enters the queue, and is not counted.
+            let expired = queue.counters().expired;
+            assert!(expired == 600 || !delay.is_zero() && (300..600).contains(&expired), "{expired}");
+            assert_eq!(runs.load(Ordering::SeqCst), 0);
         }
     });
 }

@@ -204,6 +204,13 @@ fn items_that_must_not_run_here_wait_for_a_place() {
         queue.items([move || tell.send(thread_id())]).spawn_detached().unwrap();
     });
     waits_for_a_place(full(), |queue, tell| {
+        queue.items([move || tell.send(thread_id())]).bytes(1).spawn_detached().unwrap();
+    });
+    waits_for_a_place(full(), |queue, tell| {
+        let items = queue.items([move || tell.send(thread_id())]).bytes(1).named("n");
+        drop(items.spawn().unwrap());
+    });
+    waits_for_a_place(full(), |queue, tell| {
         let work = Work::new(move || tell.send(thread_id()).unwrap());
         queue.items([work]).enqueue().unwrap();
     });
@@ -213,6 +220,23 @@ fn items_that_must_not_run_here_wait_for_a_place() {
     let strict = full();
     strict.queue.apply_attrs(Attrs::new().scope(AffinityScope::Cpu).strict(true)).unwrap();
     waits_for_a_place(strict, |queue, tell| queue.spawn_detached(move || tell.send(thread_id())).unwrap());
+}
+
+/// spec: B2.4 (the items of a batch wait for the room of their bytes): the queue has places, but its executor has no
+/// room for more bytes.
+#[test]
+fn a_batch_with_bytes_waits_for_their_room() {
+    let executor = unseen(builder("core:1 pu:1").0).max_pending_bytes(10).build().unwrap();
+    let queue = WorkQueue::builder("q").max_pending(5).when_full(WhenFull::CallerRuns);
+    let queue = queue.build_on(&executor).unwrap();
+    let (busy, door) = held(&WorkQueue::builder("busy").build_on(&executor).unwrap());
+    let pending = queue.item(|| ()).bytes(10).spawn().unwrap();
+    assert_eq!(queue.item(thread_id).bytes(1).spawn().unwrap().join().unwrap(), thread_id());
+    let full = Full { queue, items: vec![busy, pending], door };
+    waits_for_a_place(full, |queue, tell| {
+        queue.items([move || tell.send(thread_id())]).bytes(1).spawn_detached().unwrap();
+    });
+    assert_eq!(executor.dump().pending_bytes, Some(0));
 }
 
 /// spec: B2.4, W3 (a reusable item that runs already)
@@ -391,12 +415,14 @@ fn an_inner_item_does_not_wait_for_the_outer_one() {
         let inner = queue.spawn(move || {
             let joined = behind.join().map_err(|error| matches!(error, JoinError::WouldDeadlock));
             let flushed = (own.flush(), same.flush());
-            (joined, flushed, inner_whole.shutdown(SOON).map(drop))
+            let scoped = own.try_scope(|s| s.spawn(|| ()).map(drop));
+            (joined, flushed, scoped, inner_whole.shutdown(SOON).map(drop))
         });
         inner.unwrap().join().unwrap()
     });
     let deadlock = Err(WaitError::WouldDeadlock);
-    let expected = (Err(true), (deadlock, deadlock), Err(ShutdownError::WouldDeadlock));
+    let scoped = Ok(Err(QueueError::WouldDeadlock));
+    let expected = (Err(true), (deadlock, deadlock), scoped, Err(ShutdownError::WouldDeadlock));
     assert_eq!(outer.unwrap().join().unwrap(), expected);
     // The same waits are refused in an item that a thread runs which is no worker.
     let (same, whole) = (full.queue.clone(), executor.clone());
@@ -405,6 +431,37 @@ fn an_inner_item_does_not_wait_for_the_outer_one() {
     assert_eq!(alone.unwrap().join().unwrap(), expected);
     ordered.flush().unwrap();
     full.ends();
+}
+
+/// spec: B2.3, F5.2, F5.10: if the outer and the inner item hold all slots of their queue, the inner item does not wait
+/// for an item that needs a slot.
+#[test]
+fn an_outer_and_an_inner_item_may_hold_all_slots() {
+    let executor = one_cpu_unseen();
+    for (slots, would_end) in [(2, false), (3, true)] {
+        let queue = caller_runs("q").max_active_total(slots).build_on(&executor).unwrap();
+        let own = queue.clone();
+        let outer = queue.spawn(move || {
+            let (place, same) = (own.reserve().unwrap(), own.clone());
+            // The only place is taken, so this thread runs the inner item.
+            let inner = own.spawn(move || {
+                drop(place);
+                let scoped = same.try_scope(|s| s.spawn(|| ()).map(drop));
+                let joined = same.spawn(|| ()).unwrap().join_timeout(SOON);
+                let joined = joined.expect("the join ends or is refused");
+                (scoped, joined.map_err(|error| matches!(error, JoinError::WouldDeadlock)))
+            });
+            let inner = inner.unwrap();
+            assert!(inner.is_finished());
+            inner.join().unwrap()
+        });
+        let expected = match would_end {
+            true => (Ok(Ok(())), Ok(())),
+            false => (Ok(Err(QueueError::WouldDeadlock)), Err(true)),
+        };
+        assert_eq!(outer.unwrap().join().unwrap(), expected);
+        is_settled(&queue);
+    }
 }
 
 /// spec: B2.3, F5.7: a debug build finds a cycle of waits that leads through an inner item.

@@ -507,6 +507,31 @@ fn an_item_that_is_too_late_does_not_run() {
     });
 }
 
+/// spec: I3.5: a delayed item needs no room, even if its deadline has passed when it is submitted.
+#[test]
+fn a_late_item_with_a_delay_needs_no_room() {
+    let queue = WorkQueue::ordered("o").max_pending(1).build_on(&one_cpu_unseen()).unwrap();
+    let (first, door) = held(&queue);
+    let pending = queue.spawn(|| ()).unwrap();
+    let never: fn() = || unreachable!("too late");
+    let refused = queue.item(never).deadline(Instant::now()).spawn_detached().unwrap_err();
+    assert_eq!(refused.error, QueueError::Full, "an item without a delay needs room");
+    let late = queue.item(never).after(LONG).deadline(Instant::now()).spawn().unwrap();
+    assert!(matches!(late.join(), Err(JoinError::DeadlinePassed)));
+    queue.item(never).after(LONG).within(Duration::ZERO).spawn_detached().unwrap();
+    let batch = || queue.items([never; 3]).after(LONG).deadline(Instant::now());
+    for late in batch().spawn().unwrap() {
+        assert!(matches!(late.join(), Err(JoinError::DeadlinePassed)));
+    }
+    batch().spawn_detached().unwrap();
+    door.open();
+    first.join().unwrap();
+    pending.join().unwrap();
+    eventually("the items without handles are given up", || queue.counters().expired >= 4);
+    assert_eq!(queue.destroy(), Ok(0), "no timer is left");
+    assert_eq!(queue.counters().started, 2);
+}
+
 /// spec: I3.5: the joiner is told at the deadline, even if no worker has reached the item.
 #[test]
 fn a_joiner_is_told_at_the_deadline() {
@@ -914,7 +939,7 @@ fn a_condition_variable_loses_no_notification_to_a_cancel() {
     assert_eq!(takes.into_iter().map(|take| take.join().unwrap()).sum::<usize>(), rounds);
 }
 
-/// spec: I3.1: tasks wait for a token. I3.8: a waker that panics ends no thread and no wait of the crate.
+/// spec: I3.1: tasks wait for a token. spec: I3.8: a waker that panics ends no thread and no wait of the crate.
 #[test]
 fn tasks_wait_for_tokens_and_their_wakers_may_panic() {
     use std::task::{Context, Poll, Wake, Waker};

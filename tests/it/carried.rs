@@ -381,3 +381,36 @@ fn a_hook_finds_the_token_of_the_item() {
     token.cancel();
     assert!(first.1.is_cancelled());
 }
+
+/// spec: C2.3: a destructor of a hook may wait for an item of the same pool. It runs on the worker that frees the
+/// queue.
+#[test]
+fn the_destructor_of_a_hook_may_wait_for_an_item() {
+    struct Waits(WorkQueue, mpsc::Sender<()>);
+
+    impl Drop for Waits {
+        fn drop(&mut self) {
+            let item = self.0.spawn(|| ()).unwrap();
+            let (item, told) = (item, self.1.clone());
+            cmwq::blocking(move || {
+                item.join().unwrap();
+                told.send(()).unwrap();
+            });
+        }
+    }
+
+    let executor = one_cpu_unseen();
+    let other = WorkQueue::per_cpu("other").build_on(&executor).unwrap();
+    let (tell, told) = mpsc::channel();
+    let waits = Waits(other, tell);
+    let hook = move || {
+        let _kept = &waits;
+        || ()
+    };
+    let queue = WorkQueue::per_cpu("q").carry(hook).build_on(&executor).unwrap();
+    let (item, door) = held(&queue);
+    drop(queue);
+    door.open();
+    told.recv_timeout(SOON).expect("the destructor has ended");
+    item.join().unwrap();
+}

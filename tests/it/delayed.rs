@@ -1,5 +1,6 @@
 //! Items that are submitted with a delay.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::{Duration, Instant};
@@ -8,8 +9,8 @@ use cmwq::{JoinError, QueueError, Work, WorkQueue};
 use fastrand::Rng;
 
 use crate::support::{
-    Counted, PATIENCE, SOON, all_kinds, begun_on, builder, bump, counting, cpus, eventually, falls_quiet,
-    has_yields, no_thread_of, on_each_executor, one_cpu, stress, time_limit, timers_have_fired,
+    Bomb, Counted, PATIENCE, SOON, all_kinds, begun_on, builder, bump, counting, cpus, eventually,
+    falls_quiet, has_yields, no_thread_of, on_each_executor, one_cpu, stress, time_limit, timers_have_fired,
 };
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -344,6 +345,24 @@ fn a_cancelled_timer_keeps_nothing_alive() {
     drop(work);
     assert_eq!(dropped.load(Ordering::SeqCst), 2);
     eventually("the executor ends", || no_thread_of(&prefix));
+}
+
+/// spec: W5.3 (cancelling): a cancelled timer is gone even if the destructor of its closure panics.
+#[test]
+fn a_cancelled_timer_is_gone_even_if_a_destructor_panics() {
+    let _limit = time_limit();
+    for stops in [false, true] {
+        let (builder, prefix) = builder("core:1 pu:1");
+        let executor = builder.build().unwrap();
+        let queue = WorkQueue::builder("q").build_on(&executor).unwrap();
+        let bomb = Bomb;
+        let shot = queue.item(move || drop(bomb)).after(HOUR).spawn().unwrap();
+        drop((queue, executor));
+        let cancel = || if stops { shot.stop() } else { shot.cancel() };
+        assert!(catch_unwind(AssertUnwindSafe(cancel)).is_err(), "the destructor panics");
+        eventually("the executor ends", || no_thread_of(&prefix));
+        assert!(matches!(shot.join(), Err(JoinError::Cancelled)));
+    }
 }
 
 /// spec: E5 (dropping handles loses no accepted work), W5.3: an armed item runs even when all handles are gone.

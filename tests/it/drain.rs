@@ -162,7 +162,10 @@ fn a_timer_that_fires_during_a_drain_is_held() {
     let door = Door::default();
     let wait = door.clone();
     drop(queue.spawn(move || wait.wait()).unwrap());
-    let (work, cancelled) = (Work::new(|| ()), Work::new(|| unreachable!("the item was cancelled")));
+    let captured = Arc::new(());
+    let inside = Arc::clone(&captured);
+    let (work, cancelled) =
+        (Work::new(|| ()), Work::new(move || unreachable!("{inside:?}: the item was cancelled")));
     std::thread::scope(|scope| {
         let drain = scope.spawn(|| queue.drain());
         begins_to_refuse(&queue, QueueError::Draining);
@@ -177,10 +180,37 @@ fn a_timer_that_fires_during_a_drain_is_held() {
         timers_have_fired(&executor, MOMENT);
         assert!(!later.is_finished() && work.is_pending());
         assert!(cancelled.cancel(), "a held item can be cancelled");
+        drop(cancelled);
+        assert_eq!(Arc::strong_count(&captured), 1, "the held timer is gone");
         door.open();
         drain.join().unwrap().unwrap();
         assert_eq!(later.join().unwrap(), 7);
         work.flush().unwrap();
+    });
+}
+
+/// spec: F4.2 (a timer that fires during a drain is held): an item of the drained queue can flush the held item. The
+/// flush queues the held item at once, so both the flush and the drain end.
+#[test]
+fn an_item_of_a_drained_queue_can_flush_an_item_whose_timer_is_held() {
+    let _limit = time_limit();
+    let executor = one_cpu();
+    let queue = WorkQueue::builder("q").build_on(&executor).unwrap();
+    let (door, work) = (Door::default(), Work::new(|| ()));
+    let (opened, held) = (door.clone(), work.clone());
+    let item = queue.spawn(move || {
+        opened.wait();
+        held.flush()
+    });
+    std::thread::scope(|scope| {
+        let drain = scope.spawn(|| queue.drain());
+        begins_to_refuse(&queue, QueueError::Draining);
+        assert!(queue.item(&work).after(MOMENT).enqueue().unwrap());
+        timers_have_fired(&executor, MOMENT);
+        assert!(work.is_pending());
+        door.open();
+        assert_eq!(item.unwrap().join().unwrap(), Ok(true));
+        drain.join().unwrap().unwrap();
     });
 }
 

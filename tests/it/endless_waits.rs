@@ -111,16 +111,17 @@ fn the_only_slot_is_known_after_the_limit_was_lowered() {
 }
 
 /// spec: F5.2: the next run of an item has the only slot of another queue. The item can join an item that got a slot of
-/// this queue before the limit was lowered to one. It cannot join an item that waits for the slot.
+/// this queue before the limit was lowered to one. It cannot join an item that waits for the slot, not even while the
+/// queue is frozen.
 #[test]
 fn a_slot_for_the_next_run_is_the_only_one_if_no_other_item_has_one() {
     let _limit = time_limit();
     let executor = one_cpu();
     let first = WorkQueue::builder("first").build_on(&executor).unwrap();
-    let next = WorkQueue::builder("next").max_active(1).build_on(&executor).unwrap();
+    let next = WorkQueue::builder("next").max_active(1).freezable(true).build_on(&executor).unwrap();
     let (hand_over, take) = mpsc::channel::<Work>();
     let (tell, told) = mpsc::channel();
-    let queue = next.clone();
+    let (queue, frozen) = (next.clone(), executor.clone());
     let work = Work::new(move || {
         let Ok(own) = take.try_recv() else { return };
         assert!(queue.enqueue(&own).unwrap());
@@ -130,6 +131,9 @@ fn a_slot_for_the_next_run_is_the_only_one_if_no_other_item_has_one() {
             matches!(answer, Ok(Err(JoinError::WouldDeadlock)))
         };
         eventually("this item has the only slot for its next run", is_refused);
+        frozen.freeze_begin();
+        assert!(is_refused(), "after the thaw, the slot is the only one again");
+        frozen.thaw();
         queue.set_max_active(2).unwrap();
         let door = Door::default();
         let (begins, begun) = mpsc::channel();

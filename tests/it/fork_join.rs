@@ -9,8 +9,8 @@ use std::time::Duration;
 use cmwq::{Executor, JoinError, WorkQueue, join};
 
 use crate::support::{
-    Bomb, Counted, Crowd, Door, all_kinds, begun_on, builder, bump, burn, cpus, current_pool, eventually,
-    nap, on_each_executor, one_cpu, stress, time_limit, unseen,
+    Bomb, Counted, Crowd, Door, SOON, all_kinds, begun_on, builder, bump, burn, cpus, current_pool,
+    eventually, falls_asleep, nap, on_each_executor, one_cpu, stress, thread_id, time_limit, unseen,
 };
 
 /// Adds the numbers of a range. Halves the range again and again, and forks once for each pair of halves.
@@ -426,6 +426,69 @@ fn a_fork_does_not_wait_for_its_item() {
     });
     sends.send(item.unwrap()).unwrap();
     assert!(matches!(tells.recv().unwrap(), Err(JoinError::WouldDeadlock)));
+}
+
+/// spec: W7.13, F5.2: a fork that a worker has taken cannot join an item that needs a slot, if the fork and the item
+/// that waits for the fork hold all slots.
+#[test]
+fn a_fork_and_its_item_may_hold_all_slots() {
+    let _limit = time_limit();
+    let executor = two_cpus();
+    for (slots, would_end) in [(2, false), (3, true)] {
+        let queue = WorkQueue::builder("slots").max_active_total(slots).build_on(&executor).unwrap();
+        let inner = queue.clone();
+        let joined = forked(
+            &queue,
+            || (),
+            move |taken| {
+                let joined = inner.spawn(|| ()).unwrap().join_timeout(SOON);
+                taken();
+                joined.expect("the join ends or is refused")
+            },
+        );
+        match joined.unwrap() {
+            Ok(()) => assert!(would_end, "{slots}"),
+            Err(error) => {
+                assert!(!would_end && matches!(error, JoinError::WouldDeadlock), "{slots}: {error}");
+            }
+        }
+        queue.flush().unwrap();
+    }
+}
+
+/// spec: F5.9, W7.14: a thread that waits for a fork runs a part of the fork. The thread's item still holds only one
+/// slot, so it does not seem to hold the slot of the item that the part joins.
+#[test]
+fn an_item_whose_thread_runs_a_part_holds_one_slot() {
+    let _limit = time_limit();
+    let executor = two_cpus();
+    let queue = WorkQueue::builder("parts").max_active_total(4).build_on(&executor).unwrap();
+    let (door, begun) = (Door::default(), Door::default());
+    let (wait, begins) = (door.clone(), begun.clone());
+    let other = queue.spawn(move || {
+        begins.open();
+        wait.wait();
+    });
+    begun.wait();
+    let other = other.unwrap();
+    let item = queue.spawn(move || {
+        let (taken, ran) = (Door::default(), Door::default());
+        let joining = thread_id();
+        let part = || {
+            ran.open();
+            other.join_timeout(Duration::ZERO)
+        };
+        let fork = || {
+            taken.open();
+            falls_asleep("the item waits for its fork", joining);
+            join(|| ran.wait(), part).1
+        };
+        join(|| taken.wait(), fork).1
+    });
+    let joined = item.unwrap().join().unwrap();
+    let other = joined.expect_err("the other item has not ended, and has the fourth slot");
+    door.open();
+    other.join().unwrap();
 }
 
 /// spec: W7.8: while a queue drains, an item calls both closures itself.

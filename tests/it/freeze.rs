@@ -52,6 +52,35 @@ fn a_frozen_queue_starts_nothing_until_it_thaws() {
     });
 }
 
+/// spec: F7.1: if two threads freeze the executor at the same time, no item starts after either of the calls. There are
+/// so many queues that the second call begins while the first is still at it.
+#[test]
+fn each_of_two_threads_that_freeze_finds_all_queues_frozen() {
+    let _limit = time_limit();
+    let executor = cpus(2);
+    let queues: Vec<_> =
+        (0..500).map(|_| WorkQueue::unbound("q").freezable(true).build_on(&executor).unwrap()).collect();
+    let last = queues.last().unwrap();
+    for _ in 0..stress(10) {
+        // A limiter that is made later is frozen from the beginning.
+        for queue in &queues {
+            for cpu in executor.cpus().iter() {
+                queue.item(|| ()).on_cpu(cpu).spawn().unwrap().join().unwrap();
+            }
+        }
+        std::thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    executor.freeze_begin();
+                    let item = last.spawn(|| ()).unwrap();
+                    assert!(item.join_timeout(Duration::from_millis(5)).is_err(), "an item began");
+                });
+            }
+        });
+        executor.thaw();
+    }
+}
+
 /// spec: F7.1: active items run to their end, and `freeze_busy` reports them.
 #[test]
 fn active_items_finish_while_their_queue_freezes() {

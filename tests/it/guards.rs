@@ -1,20 +1,22 @@
 //! Blocking guards: nested, crossed, forgotten, kept, unwound, and outside of workers. Detection is off, so that only
 //! guards let other items start.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-use cmwq::{BlockingGuard, Executor, WorkQueue, blocking};
+use cmwq::observe::WorkerState;
+use cmwq::{BlockingGuard, Executor, MayBlockGuard, WhenFull, WorkQueue, blocking};
 
 use crate::support::{
-    Crowd, Door, a_blocked_item_lets_another_one_in, builder, burn, eventually, has_no_elsewhere,
+    Crowd, Door, a_blocked_item_lets_another_one_in, builder, burn, eventually, has_no_elsewhere, held,
     no_thread_of, one_cpu_unseen, own_status, pool, time_limit, unseen,
 };
 
 thread_local! {
     static KEPT: RefCell<Vec<BlockingGuard>> = const { RefCell::new(Vec::new()) };
+    static MAY_BLOCK: Cell<Option<MayBlockGuard>> = const { Cell::new(None) };
 }
 
 /// Asserts that the count of running workers is right. Items that do not block then run one at a time, and the count of
@@ -147,6 +149,65 @@ fn a_guard_that_outlives_its_item_does_nothing() {
     (0..4).for_each(|_| queue.spawn(keep).unwrap().join().unwrap());
     drop((queue, executor));
     eventually("all threads ended", || no_thread_of(&prefix));
+}
+
+/// spec: C2.2: an item lends its thread to several items. Each guard belongs to the item that has entered it, even if
+/// another item on the thread drops it.
+#[test]
+fn a_guard_on_a_lent_thread_belongs_to_its_item() {
+    let _limit = time_limit();
+    // This queue stays full, so its issuers run its items.
+    let other = one_cpu_unseen();
+    let (busy, door) = held(&WorkQueue::builder("busy").build_on(&other).unwrap());
+    let full = WorkQueue::builder("full").max_pending(1).when_full(WhenFull::CallerRuns);
+    let full = full.build_on(&other).unwrap();
+    let pending = full.spawn(|| ()).unwrap();
+    let keep = || KEPT.with_borrow_mut(|kept| kept.push(BlockingGuard::enter()));
+    for by_outer in [false, true] {
+        let executor = one_cpu_unseen();
+        let queue = WorkQueue::per_cpu("q").build_on(&executor).unwrap();
+        let (behind, lends) = (queue.clone(), full.clone());
+        let outer = queue.spawn(move || {
+            lends.spawn(keep).unwrap().join().unwrap();
+            // Another item drops the kept guard under a guard of its own. The worker must stay blocked.
+            let drops = move || {
+                let _own = BlockingGuard::enter();
+                drop(KEPT.take());
+                let next = Door::default();
+                let opens = next.clone();
+                drop(behind.spawn(move || opens.open()).unwrap());
+                next.wait_unguarded();
+            };
+            if by_outer { drops() } else { lends.spawn(drops).unwrap().join().unwrap() }
+        });
+        outer.unwrap().join().unwrap();
+        check_count(&executor, &queue);
+    }
+    // An inner item drops guards of its outer item, which then counts again.
+    let executor = one_cpu_unseen();
+    let queue = WorkQueue::per_cpu("q").build_on(&executor).unwrap();
+    let (lends, whole) = (full.clone(), executor.clone());
+    let outer = queue.spawn(move || {
+        let is_so = move |running: usize, state: WorkerState| {
+            let pool = pool(&whole, "0");
+            pool.running == running && pool.worker_details.iter().any(|worker| worker.state == state)
+        };
+        MAY_BLOCK.set(Some(MayBlockGuard::enter()));
+        keep();
+        assert!(is_so(0, WorkerState::Blocked));
+        let drops = move || {
+            drop(KEPT.take());
+            assert!(is_so(1, WorkerState::MayBlock));
+            drop(MAY_BLOCK.take());
+            assert!(is_so(1, WorkerState::Running));
+        };
+        lends.spawn(drops).unwrap().join().unwrap();
+    });
+    outer.unwrap().join().unwrap();
+    check_count(&executor, &queue);
+    door.open();
+    busy.join().unwrap();
+    pending.join().unwrap();
 }
 
 /// spec: C2.2, W9.1: a panic ends the guards that it unwinds.

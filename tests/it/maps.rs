@@ -8,7 +8,8 @@ use std::time::Duration;
 use cmwq::{Executor, JoinError, QueueError, RunError, Scope, ScopeError, WorkQueue};
 
 use crate::support::{
-    Counted, Crowd, Door, all_kinds, builder, bump, cpus, eventually, on_each_executor, one_cpu, time_limit,
+    Bomb, Counted, Crowd, Door, all_kinds, builder, bump, cpus, eventually, on_each_executor, one_cpu,
+    time_limit,
 };
 
 /// spec: W7.11: on every kind of queue, and with every window, the results come in the order of the inputs.
@@ -99,6 +100,36 @@ fn dropping_a_map_cancels_the_rest() {
     door.open();
     queue.flush().unwrap();
     assert_eq!(runs.load(Ordering::SeqCst), 2);
+}
+
+/// spec: W7.12: if the destructor of an input panics, the items behind it do not run either.
+#[test]
+fn a_destructor_that_panics_lets_no_other_item_of_a_map_begin() {
+    let _limit = time_limit();
+    let executor = one_cpu();
+    let queue = WorkQueue::ordered("q").build_on(&executor).unwrap();
+    let (door, runs) = (Door::default(), Arc::new(AtomicUsize::new(0)));
+    let (wait, count) = (door.clone(), Arc::clone(&runs));
+    let mut map = queue.map(with_a_bomb(), move |(n, _bomb)| {
+        bump(&count);
+        if n == 1 {
+            wait.wait();
+        }
+        n
+    });
+    assert_eq!(map.next().unwrap().unwrap(), 0);
+    eventually("the second item began", || runs.load(Ordering::SeqCst) == 2);
+    assert!(catch_unwind(AssertUnwindSafe(|| drop(map))).is_err(), "the destructor panics");
+    door.open();
+    queue.flush().unwrap();
+    assert_eq!(runs.load(Ordering::SeqCst), 2);
+}
+
+/// Returns ten numbered inputs. The third one has a bomb.
+fn with_a_bomb() -> Vec<(usize, Option<Bomb>)> {
+    let mut inputs: Vec<(usize, Option<Bomb>)> = (0..10).map(|n| (n, None)).collect();
+    inputs[2].1 = Some(Bomb);
+    inputs
 }
 
 /// spec: W7.12: if the queue is full, a map waits for room. Any other refusal ends the map. The iterator returns it
@@ -227,6 +258,46 @@ fn a_panic_ends_a_loop() {
         // The call has waited for all items that had begun.
         assert_eq!(inside.into_inner(), 0);
     }
+}
+
+/// spec: W7.10: a refusal ends the call. If then the destructor of an input panics, the items behind it do not run
+/// either.
+#[test]
+fn a_destructor_that_panics_lets_no_other_item_of_a_loop_begin() {
+    /// Opens its door when it is dropped.
+    struct Opens(Door);
+
+    impl Drop for Opens {
+        fn drop(&mut self) {
+            self.0.open();
+        }
+    }
+
+    let _limit = time_limit();
+    let queue = &WorkQueue::ordered("q").build_on(&one_cpu()).unwrap();
+    let (door, begun, runs) = (Door::default(), Door::default(), AtomicUsize::new(0));
+    let mut inputs: Vec<(Option<Bomb>, Option<Opens>)> =
+        with_a_bomb().into_iter().map(|(_, bomb)| (bomb, None)).collect();
+    // The first item waits until the last item is cancelled.
+    inputs[9].1 = Some(Opens(door.clone()));
+    let function = |_input: (Option<Bomb>, Option<Opens>)| {
+        bump(&runs);
+        begun.open();
+        door.wait();
+    };
+    std::thread::scope(|scope| {
+        // Another thread drains the queue, so the queue refuses the last input.
+        let last = || {
+            begun.wait();
+            scope.spawn(move || queue.drain().unwrap());
+            eventually("the queue drains", || queue.spawn(|| ()).is_err());
+            (None, None)
+        };
+        let inputs = inputs.into_iter().chain(std::iter::once_with(last));
+        let ended = catch_unwind(AssertUnwindSafe(|| queue.for_each(inputs, function)));
+        assert!(ended.is_err(), "the destructor panics");
+    });
+    assert_eq!(runs.into_inner(), 1);
 }
 
 /// spec: W7.10: if the queue is destroyed at once during the call, the error says that an item was dropped.

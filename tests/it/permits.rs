@@ -10,8 +10,8 @@ use cmwq::blocking::block_on;
 use cmwq::{CancelToken, Cancelled, Permit, QueueError, WhenFull, Work, WorkQueue};
 
 use crate::support::{
-    Crowd, SOON, builder, cpus, falls_asleep, held, holds_within, on_each_executor, one_cpu, stress,
-    thread_id,
+    Crowd, Door, SOON, builder, bump, cpus, eventually, falls_asleep, held, holds_within, on_each_executor,
+    one_cpu, stress, thread_id, time_limit,
 };
 
 /// Spawns a thread that reserves a place in a full queue. Returns when this thread waits in line.
@@ -239,6 +239,46 @@ fn issuers_in_line_learn_that_the_queue_ends() {
         assert_eq!(queue.try_reserve().unwrap_err(), expected);
         let refused = permit.spawn(|| 7).unwrap_err();
         assert_eq!((refused.error, (refused.into_closure())()), (expected, 7));
+    }
+}
+
+/// spec: B1.6 (a wait that would never end is refused): it does not matter to which CPU the waiting item would queue.
+#[test]
+fn an_item_in_line_looks_at_the_slots_of_all_cpus() {
+    let _limit = time_limit();
+    let executor = cpus(2);
+    for _ in 0..stress(20) {
+        let queue = WorkQueue::builder("q").max_active(1).max_pending(1).build_on(&executor).unwrap();
+        let begun = Arc::new(AtomicUsize::new(0));
+        let behind_door = |cpu, act: fn(&WorkQueue) -> Option<QueueError>| {
+            let (door, begins, own) = (Door::default(), Arc::clone(&begun), queue.clone());
+            let opened = door.clone();
+            let before = begun.load(Ordering::SeqCst);
+            let begin = move || {
+                bump(&begins);
+                opened.wait();
+                act(&own)
+            };
+            let item = queue.item(begin).on_cpu(cpu).spawn().unwrap();
+            eventually("the item has begun", || begun.load(Ordering::SeqCst) > before);
+            (item, door)
+        };
+        // The only place belongs to an item that needs the slot of the item in line.
+        let (in_line, door) = behind_door(0, |queue| queue.reserve_timeout(Duration::from_millis(1)).err());
+        let pending = queue.item(|| ()).on_cpu(0).spawn().unwrap();
+        door.open();
+        assert_eq!(in_line.join().unwrap(), Some(QueueError::WouldDeadlock));
+        pending.join().unwrap();
+        queue.flush().unwrap();
+        // The only place belongs to an item that needs another slot.
+        let (in_line, door) = behind_door(0, |queue| queue.reserve_timeout(SOON).err());
+        let (other, other_door) = behind_door(1, |_| None);
+        let pending = queue.item(|| ()).on_cpu(1).spawn().unwrap();
+        door.open();
+        other_door.open();
+        assert_eq!(in_line.join().unwrap(), None, "the other slot becomes free");
+        other.join().unwrap();
+        pending.join().unwrap();
     }
 }
 

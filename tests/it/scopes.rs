@@ -360,6 +360,28 @@ fn the_holder_of_the_only_slot_cannot_spawn_into_its_own_scope() {
     }
 }
 
+/// spec: W7, F5.10: each spawn into a scope looks at the limit that the queue has at this time.
+#[test]
+fn a_scope_follows_the_limit_of_its_queue() {
+    let _limit = time_limit();
+    let queue = WorkQueue::builder("q").max_active(1).build_on(&one_cpu()).unwrap();
+    let own = queue.clone();
+    let opener = queue.spawn(move || {
+        let mut spawns = Vec::new();
+        own.scope(|s| {
+            for limit in [1, 8, 1, 2] {
+                own.set_max_active(limit).unwrap();
+                // The item of an earlier spawn may still have its slot.
+                eventually("only the opener has a slot", || own.len() == 1);
+                spawns.push(s.spawn(|| ()).map(|item| item.join().unwrap()));
+            }
+        });
+        spawns
+    });
+    let refused = Err(QueueError::WouldDeadlock);
+    assert_eq!(opener.unwrap().join().unwrap(), [refused, Ok(()), refused, Ok(())]);
+}
+
 /// spec: W7.6, Q3: if an item is refused, the issuer gets its closure back, and the scope does not wait for it.
 #[test]
 fn a_refused_item_does_not_count() {

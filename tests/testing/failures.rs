@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use cmwq::blocking::channel::{bounded, unbounded};
 use cmwq::blocking::sync::{Condvar, Mutex};
 use cmwq::blocking::thread::Builder;
-use cmwq::testing::{self, Setup};
+use cmwq::testing::{self, Faults, Setup};
 use cmwq::{Executor, Work, WorkQueue, blocking};
 
 use super::support::{assert_says, message, ms, secs};
@@ -137,6 +137,55 @@ fn waits_for_threads_tasks_and_tokens_are_told() {
     assert_says(&told, &["although the clock has moved 1000 times"]);
 }
 
+/// spec: T2.3 (waits of the test's own thread, beside a periodic item): each time the clock is about to move on, the
+/// thread looks again, or performs a chore of the executor. But its wait does not end.
+#[test]
+fn waits_of_the_tests_own_thread_beside_a_periodic_item_are_told() {
+    let told = |waits: fn()| {
+        message(move || {
+            Setup::new().max_steps(1000).run(move || {
+                let _ticks = WorkQueue::new("ticks").item(|| ()).spawn_every(ms(1)).unwrap();
+                waits();
+            });
+        })
+    };
+    let receives = told(|| {
+        let (_send, receive) = unbounded::<()>();
+        _ = receive.recv();
+    });
+    let locks = told(|| {
+        let lock = Mutex::new(());
+        let _held = lock.lock();
+        drop(lock.lock());
+    });
+    let parks = told(|| {
+        let never = AtomicBool::new(false);
+        while !never.load(Relaxed) {
+            blocking::thread::park();
+        }
+    });
+    // While the manager of an executor is missing, waiting threads have the chore to make it.
+    let has_chores = message(|| {
+        let faults = Faults::new().no_threads_during(secs(1)..secs(100_000));
+        Setup::new().max_steps(1000).faults(faults).run(|| {
+            let executor = Executor::builder().build().unwrap();
+            let queue = WorkQueue::builder("ticks").build_on(&executor).unwrap();
+            let _ticks = queue.item(|| ()).spawn_every(ms(100)).unwrap();
+            testing::advance(secs(1));
+            _ = WorkQueue::new("starves").spawn(|| ()).unwrap().join();
+        });
+    });
+    let all = [
+        (receives, "main waits for a message of a channel"),
+        (locks, "main waits for a lock (of main)"),
+        (parks, "main waits for an unpark"),
+        (has_chores, "main waits for item testing::failures"),
+    ];
+    for (told, wait) in all {
+        assert_says(&told, &["time passes, but this wait does not end", wait]);
+    }
+}
+
 /// spec: T2.4 (an item that waits for a time again and again): the item sleeps for short times, or for so long that the
 /// virtual clock reaches the end of time.
 #[test]
@@ -189,6 +238,15 @@ fn an_item_that_spins_on_operations_is_told() {
         &told,
         &["steps were taken, and no time passes", "of queue \"spins\"", "does not come to an end"],
     );
+    let told = message(|| {
+        testing::run(|| {
+            WorkQueue::new("spins").scope(|s| {
+                let later = s.spawn(|| blocking::thread::sleep(secs(1))).unwrap();
+                s.spawn(move || while !later.is_finished() {}).unwrap();
+            });
+        });
+    });
+    assert_says(&told, &["steps were taken, and no time passes", "of queue \"spins\""]);
     // While an item queues itself again and again, the virtual clock never moves.
     let told = message(|| {
         testing::run(|| {

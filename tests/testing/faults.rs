@@ -74,9 +74,13 @@ fn any_thread_can_be_refused() {
 /// spec: T3.2: a wait that can never end is reported, although the manager tries again and again to make a thread.
 #[test]
 fn work_without_any_worker_is_told() {
-    for nth in [1, 2] {
+    let always = Faults::new().no_threads_during(secs(0)..Duration::MAX);
+    assert_eq!(always.to_string(), "no thread can be made from 0ns on, for ever");
+    let from = |nth: u64, time: Duration| Faults::new().no_threads_from(nth, time);
+    let almost = Duration::MAX - Duration::from_nanos(1);
+    for faults in [from(1, Duration::MAX), from(2, Duration::MAX), from(1, almost), always] {
         let told = message(|| {
-            with(Faults::new().no_threads_from(nth, Duration::MAX)).run(|| {
+            with(faults).run(|| {
                 _ = WorkQueue::new("starves").spawn(|| ()).unwrap().join();
             });
         });

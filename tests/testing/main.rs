@@ -3,6 +3,7 @@
 
 mod backlog;
 mod cancels;
+mod drawn_faults;
 mod failures;
 mod faults;
 mod latency;

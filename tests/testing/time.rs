@@ -224,6 +224,24 @@ fn a_run_ends_with_its_closure() {
     assert_eq!(Arc::strong_count(&ran), 1, "everything was dropped");
 }
 
+/// spec: T1.7 (a run ends as a process does): an item that ends after the closure still has the run's global executor,
+/// which is shut down by then.
+#[test]
+fn late_code_finds_the_global_executor_shut_down() {
+    let ended = Arc::new(AtomicU32::new(0));
+    let ends = Arc::clone(&ended);
+    testing::run(move || {
+        let late = move || {
+            blocking::thread::sleep(secs(1));
+            assert!(WorkQueue::new("late").spawn_detached(|| ()).is_err());
+            add(&ends);
+        };
+        WorkQueue::new("slow").spawn_detached(late).unwrap();
+        run_until_idle();
+    });
+    assert_eq!(ended.load(Relaxed), 1);
+}
+
 /// spec: T1.4: a long time with many timers may pass, if the test permits enough steps.
 #[test]
 fn a_long_time_passes_if_it_is_permitted() {

@@ -264,6 +264,21 @@ fn waits_of_zero_let_others_go_on() {
             joined = item.join_timeout(Duration::ZERO);
         }
         assert_eq!(receives.unwrap().join().unwrap(), 7);
+        // The condition holds only after an item has locked the mutex.
+        let shared = Arc::new((Mutex::new(false), Condvar::new()));
+        let sets = Arc::clone(&shared);
+        queue.spawn_detached(move || *sets.0.lock() = true).unwrap();
+        let mut is_set = shared.0.lock();
+        while !*is_set {
+            assert!(shared.1.wait_for(&mut is_set, Duration::ZERO).timed_out());
+        }
+        *is_set = false;
+        let sets = Arc::clone(&shared);
+        queue.spawn_detached(move || *sets.0.lock() = true).unwrap();
+        let past = clock::now();
+        while !*is_set {
+            assert!(shared.1.wait_until(&mut is_set, past).timed_out());
+        }
     };
     testing::run(polls);
     Setup::new().cpus(1).run(polls);
@@ -272,6 +287,14 @@ fn waits_of_zero_let_others_go_on() {
         Setup::new().max_steps(10_000).run(|| {
             let (_send, receive) = unbounded::<()>();
             while receive.recv_timeout(Duration::ZERO).is_err() {}
+        });
+    });
+    assert!(told.contains("10000 steps were taken, and no time passes"), "{told}");
+    let told = message(|| {
+        Setup::new().max_steps(10_000).run(|| {
+            let (mutex, condvar) = (Mutex::new(()), Condvar::new());
+            let mut guard = mutex.lock();
+            while condvar.wait_for(&mut guard, Duration::ZERO).timed_out() {}
         });
     });
     assert!(told.contains("10000 steps were taken, and no time passes"), "{told}");

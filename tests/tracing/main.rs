@@ -9,6 +9,7 @@
 mod arrivals;
 mod example;
 mod subscriber;
+mod thread_end;
 mod traces;
 
 use std::io;

@@ -102,7 +102,8 @@ pub type MappedMutexGuard<'a, T> = lock_api::MappedMutexGuard<'a, RawMutex, T>;
 ///
 /// An uncontended lock costs the same as parking_lot's. Only an item that has to wait enters a guard. A waiting writer
 /// keeps new readers out. So a thread that holds a read lock must not lock it again, except with
-/// [`read_recursive`](lock_api::RwLock::read_recursive).
+/// [`read_recursive`](lock_api::RwLock::read_recursive). There is one exception: after the first 20 µs of its wait, an
+/// item that waits to write enters its guard. New readers may get in at this moment.
 ///
 /// # Examples
 ///

@@ -7,53 +7,66 @@
 //! or until its token is cancelled. A thread that notifies raises the number and then wakes the sleepers. A thread that
 //! cancels the token first marks the token as cancelled, and then wakes the sleepers. The module
 //! [`wait`](crate::sys::wait) says why neither wake-up is lost.
+//!
+//! One word has the number of notifications and the number of waits that no notification has ended. A notification
+//! changes both in one step. So each wait is counted by at most one notification, even if its thread still waits for
+//! the mutex.
 
 use crate::engine::item::token::Token;
 use crate::engine::refusal::Cancelled;
 use crate::sys::sync::{AtomicU64, Ordering};
 use crate::sys::wait::{self, Until};
 
+/// The bits that count waits. No system has so many threads.
+const WAITING: u64 = (1 << 24) - 1;
+/// One notification. The other bits wrap around after 2^40 notifications. No wait ends so late after its notification.
+const ONE_NOTIFICATION: u64 = WAITING + 1;
+
+/// The low bits count the waits that no notification has ended. The other bits count the notifications that ended at
+/// least one wait.
 #[derive(Debug)]
-pub(super) struct Waits {
-    /// The number of threads that wait.
-    waiting: AtomicU64,
-    /// The number of notifications that came while at least one thread waited.
-    notified: AtomicU64,
-}
+pub(super) struct Waits(AtomicU64);
 
 /// A wait, which ends when this value is dropped.
 pub(super) struct Wait<'a> {
     waits: &'a Waits,
-    /// The number of notifications before the wait.
+    /// The number of notifications before the wait, as in the word.
     seen: u64,
 }
 
 impl Waits {
     pub(super) const fn new() -> Self {
-        Self { waiting: AtomicU64::new(0), notified: AtomicU64::new(0) }
+        Self(AtomicU64::new(0))
     }
 
     /// Begins a wait. The caller holds the mutex.
     pub(super) fn begin(&self) -> Wait<'_> {
-        self.waiting.fetch_add(1, Ordering::Relaxed);
-        Wait { waits: self, seen: self.notified.load(Ordering::Relaxed) }
+        let before = self.0.fetch_add(1, Ordering::Relaxed);
+        Wait { waits: self, seen: before & !WAITING }
     }
 
     /// Ends all waits that have begun. Returns the number of these waits.
     #[inline]
     pub(super) fn notify(&self) -> usize {
-        // Each wait that this call must end was counted by a thread that held the mutex. So this load sees the count.
-        match self.waiting.load(Ordering::Relaxed) {
+        // Each wait that this call must end was counted by a thread that held the mutex. So this load sees the count,
+        // or a later notification, which has ended the wait.
+        match self.0.load(Ordering::Relaxed) & WAITING {
             0 => 0,
-            waiting => self.notify_waiting(waiting),
+            _ => self.notify_waiting(),
         }
     }
 
     #[cold]
-    fn notify_waiting(&self, waiting: u64) -> usize {
-        self.notified.fetch_add(1, Ordering::Release);
+    fn notify_waiting(&self) -> usize {
+        let end_all =
+            |word: u64| (word & WAITING != 0).then_some((word & !WAITING).wrapping_add(ONE_NOTIFICATION));
+        // Release: see `is_notified`.
+        let Ok(before) = self.0.fetch_update(Ordering::Release, Ordering::Relaxed, end_all) else {
+            // Another notification has ended the waits, or their threads have ended them after a cancel.
+            return 0;
+        };
         wait::wake_all(self.key());
-        waiting as usize
+        (before & WAITING) as usize
     }
 
     fn key(&self) -> usize {
@@ -83,12 +96,17 @@ impl Wait<'_> {
     }
 
     fn is_notified(&self) -> bool {
-        self.waits.notified.load(Ordering::Acquire) != self.seen
+        // Acquire: this thread sees the writes before the notification. The word changes only by read-modify-writes. So
+        // the load acquires from the notification, even if waits have begun or ended since.
+        self.waits.0.load(Ordering::Acquire) & !WAITING != self.seen
     }
 }
 
 impl Drop for Wait<'_> {
+    /// Takes a wait that no notification has ended out of the count. A notification has already done so for each wait
+    /// that it has ended.
     fn drop(&mut self) {
-        self.waits.waiting.fetch_sub(1, Ordering::Relaxed);
+        let still_counted = |word: u64| (word & !WAITING == self.seen).then(|| word - 1);
+        _ = self.waits.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, still_counted);
     }
 }

@@ -8,6 +8,7 @@ use crate::sys::sync::{self, Mutex};
 use crate::sys::thread;
 use crate::sys::wait::Until;
 
+use crate::engine::item::waits::guarded;
 use crate::engine::item::waits::task::SignalWait;
 use crate::engine::refusal::{ShutdownError, WaitError};
 
@@ -64,8 +65,9 @@ fn begin(executor: &Arc<ExecutorInner>, until: Until) -> Arc<Outcome> {
         }
     };
     if thread::spawn("cmwq/shutdown".to_owned(), None, on_thread).is_err() {
-        // If no other thread can be made, the calling thread performs the shutdown.
-        perform();
+        // If no other thread can be made, the calling thread performs the shutdown. It may be a worker of another
+        // executor, whose other items should run meanwhile.
+        guarded(perform);
     }
     outcome
 }

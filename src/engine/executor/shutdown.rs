@@ -54,7 +54,7 @@ impl ExecutorInner {
         }
         let (mut queues, mut known) = self.queues.refs_after(0);
         queues.iter().for_each(|queue| queue.change(|_| ()));
-        self.cancel_timers(&queues);
+        self.cancel_timers();
         // The checks above have passed, so this wait fails only if the time runs out.
         while wait_until_empty(&queues, until).is_ok() {
             // An item may have made a new queue before it ended, for example a system queue, which is made when it is
@@ -73,7 +73,7 @@ impl ExecutorInner {
         // No queue enters the register any more, so `queues` is complete after this.
         self.ref_later(&mut queues, known);
         queues.iter().for_each(|queue| queue.change(|_| ()));
-        self.cancel_timers(&queues);
+        self.cancel_timers();
         self.give_up(&queues);
         queues.iter().for_each(|queue| queue.stop_rescuer());
         self.core.manager.stop();
@@ -111,11 +111,10 @@ impl ExecutorInner {
         last
     }
 
-    fn cancel_timers(&self, queues: &[QueueRef]) {
+    fn cancel_timers(&self) {
         for (name, timer) in self.upkeep.timers.take_all() {
             timer.cancel(&name);
         }
-        queues.iter().for_each(|queue| queue.cancel_held_timers());
     }
 
     /// Gives up the items that have not begun, and the markers. By now, all submissions are refused.

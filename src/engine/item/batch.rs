@@ -5,6 +5,7 @@
 //! kick. The kick wakes as many workers as the pool wants for the pushed entries.
 #![allow(unsafe_code, reason = "cells that are not queued are taken apart again")]
 
+use std::cell::RefCell;
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 
@@ -263,11 +264,13 @@ impl Queue {
         works: impl Iterator<Item = &'a WorkHandle>,
     ) -> Result<usize, CutAt> {
         let place = self.place_of_batch(place);
-        let mut kick = BatchKick::default();
+        let kick = RefCell::new(BatchKick::default());
+        // This thread may wait for the room that the items which it has pushed will make. So it kicks their pool first.
+        let before_wait = || drop(kick.take());
         let mut newly_pending = 0;
         for (index, work) in works.enumerate() {
-            match self.queue_with(place, None, work, false, |shard, entry, has_slot| {
-                kick.put(shard, entry, has_slot);
+            match self.queue_with(place, None, work, before_wait, |shard, entry, has_slot| {
+                kick.borrow_mut().put(shard, entry, has_slot);
             }) {
                 Ok(is_new) => newly_pending += usize::from(is_new),
                 Err(error) => return Err(CutAt { error, index, newly_pending }),
@@ -276,10 +279,10 @@ impl Queue {
         Ok(newly_pending)
     }
 
-    /// Returns the place of all items of a batch. If the issuer named no place, the items' place is near the issuer's
-    /// CPU. A batch calls this function only once, because the system may move the issuer to another CPU while the
-    /// batch is being queued.
-    fn place_of_batch(&self, place: Place) -> Place {
+    /// Returns the place of the items of a batch. If the issuer named no place, the items' place is near the issuer's
+    /// CPU. The issuer runs no item with such a place itself. A batch whose items go to one shard calls this function
+    /// only once, because the system may move the issuer to another CPU while the batch is being queued.
+    pub(crate) fn place_of_batch(&self, place: Place) -> Place {
         match place {
             Place::Here => Place::Near(self.executor.placement.slot_for(Place::Here)),
             named => named,

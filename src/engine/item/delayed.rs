@@ -199,11 +199,11 @@ impl Queue {
         let what = Later::OneShot(Unlisted::new(item));
         let (name, wake) =
             TimerName::set(after, Timer { what, queue: Arc::clone(handle), slot, bound: place.is_bound() });
-        if let Some((error, Timer { what: Later::OneShot(item), .. })) = queue.armed_too_late(slot, &name) {
-            return Err((error, unmake(item.list(), made)));
-        }
         if wake {
             name.wake_manager();
+        }
+        if let Some((error, Timer { what: Later::OneShot(item), .. })) = queue.armed_too_late(slot, &name) {
+            return Err((error, unmake(item.list(), made)));
         }
         Ok((made, name))
     }
@@ -252,39 +252,49 @@ impl Queue {
         };
         let carried = queue.carried_for(work);
         let mut armed = None;
-        let (arm, mut taken) = work.cell.arm(again, carried, || {
+        let (arm, taken) = work.cell.arm(again, carried, || {
             let (name, wake) = TimerName::set(after, timer);
             armed = Some((name.clone(), wake));
             name
         });
-        // The drop of this value may run a user's destructor, which may wait for the item. So the value is dropped at
-        // the end of the function, after the timer has fired or the manager was woken.
-        let _former = taken.carried.take();
-        work.complete_taken_back(taken);
-        if let Some((name, wake)) = armed {
+        let armed = armed.map(|(name, wake)| {
+            if wake {
+                name.wake_manager();
+            }
+            name
+        });
+        let refused = armed.and_then(|name| {
             if let Some((error, timer)) = queue.armed_too_late(slot, &name) {
-                if matches!(arm, Arm::Armed { was_pending: true }) {
-                    // This call cannot return an error, because the timer has already replaced an earlier submission.
-                    // Instead, this thread gives up the timer, as the thread that ends the queue does with each timer
-                    // that it finds.
-                    queue.cancel_timer(&name, timer);
-                } else if timer.give_up(&name) {
-                    return Err(error);
-                }
-            } else if after.is_zero() {
+                return queue.withdraw(&name, timer, arm).then_some(error);
+            }
+            if after.is_zero() {
                 // This thread fires the timer, unless another thread was faster and has cancelled it, or has fired it
                 // to flush the item.
                 if let Some(timer) = name.take() {
                     timer.fire_into(&name, room);
                 }
-            } else if wake {
-                name.wake_manager();
             }
+            None
+        });
+        // This call may run users' destructors, which may wait for the item. So it comes after the timer has fired, and
+        // after the manager was woken.
+        work.complete_taken_back(taken);
+        match (refused, arm) {
+            (Some(error), _) => Err(error),
+            (None, Arm::Refused) => Err(QueueError::Disabled),
+            (None, arm) => Ok(arm),
         }
-        match arm {
-            Arm::Refused => Err(QueueError::Disabled),
-            arm => Ok(arm),
+    }
+
+    /// Gives up a timer of a reusable item that was armed too late. Returns whether the submission was refused.
+    fn withdraw(&self, name: &TimerName, timer: Timer, arm: Arm) -> bool {
+        if matches!(arm, Arm::Armed { was_pending: true }) {
+            // The caller cannot return an error, because the timer has already replaced an earlier submission. Instead,
+            // this thread gives up the timer, as the thread that ends the queue does with each timer that it finds.
+            self.cancel_timer(name, timer);
+            return false;
         }
+        timer.give_up(name)
     }
 
     /// Checks that the queue has room for the item of a timer. Returns the item's place among the pending items, if the

@@ -75,11 +75,12 @@ impl Queue {
         }
     }
 
-    /// Admits an item that the caller then [runs](run) itself. Returns `None` if the caller must not run the item.
+    /// Admits an item that the caller then [runs](run) itself. Returns `None` if the caller must not run the item. The
+    /// place tells whether the item belongs to a batch, because an item of a batch never has the place `Here`.
     #[cold]
     pub(super) fn admit_here(&self, shard: &Shard, place: Place) -> Option<(Kept<'_>, Pass)> {
         let may_run = self.spec.when_full == WhenFull::CallerRuns
-            && !place.is_bound()
+            && place == Place::Here
             && !lent::is_lent()
             && !std::thread::panicking()
             && !self.executor.core.manager.is_current_thread()

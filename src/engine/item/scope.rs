@@ -23,17 +23,17 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use crate::protocol::scope::ScopeCell;
+use crate::sys::fork::Origin;
 use crate::sys::machine;
 use crate::sys::sync::{AtomicUsize, Mutex, Ordering};
 use crate::sys::wait::Until;
 
 use crate::engine::executor::inner::ExecutorInner;
-use crate::engine::queue::shard::Limiter;
+use crate::engine::queue::shard::{Limiter, Shard};
 use crate::engine::queue::workqueue::QueueHandle;
 use crate::engine::refusal::QueueError;
 
 use super::closure::Closure;
-use super::context;
 use super::entry::Header;
 use super::one_shot::handle::RawHandle;
 use super::one_shot::{self, Ended, Owner};
@@ -85,9 +85,9 @@ pub(crate) struct ScopeState {
     cell: ScopeCell,
     /// The items that are not over, in the form that the register of waits needs.
     roll: Roll,
-    /// The address of a lane (see `Shard::lane`) on which no item of the scope can run, because the item that opened
-    /// the scope holds the lane's only slot. The value is 0 if there is no such lane.
-    closed_limiter: usize,
+    openers: Openers,
+    /// The origin of the scope's queue.
+    origin: Origin,
     /// The number of items that were dropped without a run, except for items that a handle, a token or a deadline has
     /// cancelled.
     dropped: AtomicUsize,
@@ -96,6 +96,16 @@ pub(crate) struct ScopeState {
     panics: AtomicUsize,
     first_panic: Mutex<Option<Payload>>,
 }
+
+/// The items that cannot end before the scope: the item that opened the scope, and the items that cannot end before
+/// that item. Each item is known by the shard through which it came.
+#[derive(Debug)]
+struct Openers(Vec<NonNull<Shard>>);
+
+// SAFETY: threads share shards.
+unsafe impl Send for Openers {}
+// SAFETY: threads share shards.
+unsafe impl Sync for Openers {}
 
 type Payload = Box<dyn Any + Send>;
 
@@ -132,8 +142,9 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         queue: Arc<QueueHandle>,
         body: impl for<'any> FnOnce(&'any Scope<'any, 'env>) -> R,
     ) -> ScopeEnd<R> {
-        let scope = Scope { queue, scope_state: ScopeState::new(), scope: PhantomData, env: PhantomData };
-        let origin = scope.queue.queue().executor.origin;
+        let origin = queue.queue().executor.origin;
+        let scope_state = ScopeState::new(origin);
+        let scope = Scope { queue, scope_state, scope: PhantomData, env: PhantomData };
         let open = register::open_scope(&scope.scope_state.roll);
         let result = catch_unwind(AssertUnwindSafe(|| body(&scope)));
         // In a forked process no thread runs the items, so a wait for the items would never end.
@@ -150,8 +161,9 @@ impl<'scope, 'env> Scope<'scope, 'env> {
             });
         }
         drop(open);
-        // All items have left the count by now, so no thread changes the scope state any more.
-        let panicked = scope.scope_state.panics.load(Ordering::Relaxed) != 0;
+        // All items have left the count by now, so no thread changes the scope state any more. In a forked process, the
+        // panics are those of the parent's items, and a thread of the parent may have held the lock of the payload.
+        let panicked = !forked && scope.scope_state.panics.load(Ordering::Relaxed) != 0;
         let result = match result {
             Ok(_) if panicked => Err(scope.scope_state.first_panic()),
             result => result,
@@ -204,14 +216,12 @@ impl<'scope, 'env> Scope<'scope, 'env> {
     {
         let queue = self.queue.queue();
         let make = |function, lane: *const Limiter| {
-            if lane.addr() == self.scope_state.closed_limiter {
+            if self.scope_state.openers.block(lane) {
                 return Err((QueueError::WouldDeadlock, function));
             }
-            let number = self.scope_state.roll.enlist(lane);
-            if register::closes_cycle(&self.scope_state.roll) {
-                self.scope_state.roll.strike(number);
+            let Some(number) = self.scope_state.roll.enlist(lane) else {
                 return Err((QueueError::WouldDeadlock, function));
-            }
+            };
             // The caller is counted already, because only the scope's body and the scope's items can reach the scope.
             self.scope_state.cell.enter();
             let origin = queue.executor.origin;
@@ -257,12 +267,12 @@ impl Drop for Unfinished {
 }
 
 impl ScopeState {
-    fn new() -> Self {
-        let held = context::current().filter(|current| current.holds_only_slot());
+    fn new(origin: Origin) -> Self {
         Self {
             cell: ScopeCell::new(),
-            roll: Roll::default(),
-            closed_limiter: held.map_or(0, |current| current.lane().addr()),
+            roll: Roll::new(origin),
+            openers: Openers(waits::shards_of_items()),
+            origin,
             dropped: AtomicUsize::new(0),
             panics: AtomicUsize::new(0),
             first_panic: Mutex::new(None),
@@ -290,12 +300,31 @@ impl ScopeState {
         payload.unwrap_or_else(|| Box::new("an item of the scope panicked"))
     }
 
-    /// Keeps the payload of an item that panicked and has no handle. If a payload is already kept, drops this one.
+    /// Keeps the payload of an item that panicked and has no handle. If a payload is already kept, drops this one. A
+    /// forked process drops each payload. It does not take the lock, because a thread of the parent may have held it at
+    /// the fork.
     pub(crate) fn keep_panic(&self, payload: Payload) {
-        let mut first = self.first_panic.lock();
-        let late = if first.is_none() { first.replace(payload) } else { Some(payload) };
-        drop(first);
+        let late = if self.origin.is_forked() { Some(payload) } else { self.put_if_first(payload) };
         crate::engine::user_code::contain(|| drop(late));
+    }
+
+    /// Keeps the payload if none is kept yet. Returns it otherwise.
+    fn put_if_first(&self, payload: Payload) -> Option<Payload> {
+        let mut first = self.first_panic.lock();
+        if first.is_none() { first.replace(payload) } else { Some(payload) }
+    }
+}
+
+impl Openers {
+    /// Returns whether these items hold the lane alone (see `Shard::lane`). If so, no item of the scope can run there
+    /// before the scope ends.
+    fn block(&self, lane: *const Limiter) -> bool {
+        // SAFETY: none of these items ends before the scope. Until then, the item's entry keeps the shard in memory.
+        let shards = self.0.iter().map(|shard| unsafe { shard.as_ref() });
+        let mut in_lane = shards.filter(|shard| std::ptr::eq(shard.lane(), lane));
+        let Some(shard) = in_lane.next() else { return false };
+        let held = || 1 + in_lane.count() as u64;
+        shard.is_in_context() || waits::are_all_slots_held(shard.queue(), shard.limiter(), held)
     }
 }
 
@@ -361,7 +390,7 @@ mod tests {
 
         const CHILD: &str = "CMWQ_TEST_UNWINDS";
         if std::env::var_os(CHILD).is_some() {
-            let scope_state = super::ScopeState::new();
+            let scope_state = super::ScopeState::new(super::Origin::here());
             // This item is never over.
             scope_state.cell.enter();
             scope_state.body_leaves(|| panic!("while it waits"));

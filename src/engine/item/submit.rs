@@ -159,20 +159,21 @@ impl Queue {
         kept: Option<Kept<'_>>,
         work: &WorkHandle,
     ) -> Result<bool, QueueError> {
-        self.queue_with(place, kept, work, true, Shard::put)
+        self.queue_with(place, kept, work, || (), Shard::put)
     }
 
     /// Queues a reusable item like [`queue`](Self::queue). `put` receives the admitted entry, and a flag that tells
     /// whether the entry has a slot. `put` then puts the entry on a worklist or on the waiting list, and wakes a worker
-    /// if one is needed. `kept` is the item's place among the pending items, if the caller has taken one. `may_run`
-    /// says whether the caller may run the item itself.
+    /// if one is needed. `kept` is the item's place among the pending items, if the caller has taken one. If the queue
+    /// is full and the caller does not run the item itself, this function calls `before_wait`, and then waits for room
+    /// or refuses the item.
     #[inline]
     pub(crate) fn queue_with<'q>(
         &'q self,
         place: Place,
         kept: Option<Kept<'_>>,
         work: &WorkHandle,
-        may_run: bool,
+        before_wait: impl FnOnce(),
         put: impl FnOnce(&'q Shard, Entry, bool),
     ) -> Result<bool, QueueError> {
         machine::step_to(|| (self.executor.machine, self.name()));
@@ -196,11 +197,15 @@ impl Queue {
         let kept = match kept {
             Some(kept) => Ok(kept),
             None => match self.take_place() {
-                Err(_) if may_run && self.would_run_here(work) => match self.admit_here(shard, place) {
-                    Some(admitted) => return self.queue_here((shard, place), admitted, work, carried),
-                    None => self.when_full(QueueError::Full, None),
-                },
-                kept => kept.or_else(|full| self.when_full(full, None)),
+                Ok(kept) => Ok(kept),
+                Err(full) => {
+                    let runs_here = self.would_run_here(work).then(|| self.admit_here(shard, place));
+                    if let Some(admitted) = runs_here.flatten() {
+                        return self.queue_here((shard, place), admitted, work, carried);
+                    }
+                    before_wait();
+                    self.when_full(full, None)
+                }
             },
         };
         match kept.and_then(|kept| Ok((kept, self.admit_unless_full(shard.limiter())?))) {

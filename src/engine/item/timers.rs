@@ -5,15 +5,19 @@
 //! the timer fires or is cancelled. A timer is not a submission, so no limiter counts it, and no flush waits for it.
 //!
 //! The map has a lock of its own. A thread that arms a timer wakes the manager only if the timer is due before all
-//! others. Arming any other timer costs no system call. A thread that fires a timer and a thread that cancels it
-//! compete for the timer's entry in the map. If the item is reusable, they also compete for the timer's name in the
-//! item's slow-path state. See `protocol::item`.
+//! others, or if the manager is missing. Arming any other timer costs no system call. A thread that fires a timer and a
+//! thread that cancels it compete for the timer's entry in the map. If the item is reusable, they also compete for the
+//! timer's name in the item's slow-path state. See `protocol::item`.
+//!
+//! If a timer fires while its queue is being drained, the timer is *held* until the drain ends. A held timer never
+//! becomes due, but other threads still find it by its name.
 //!
 //! A second map holds the wakers of tasks that await an item with a deadline. The manager takes a waker off the map at
 //! the deadline, and the executor's *ringer* thread calls the waker. These wakers have no queue and no item, so no
 //! count includes them.
 #![allow(unsafe_code, reason = "a one-shot with a delay is a pointer that owns its entry's side")]
 
+use std::collections::BTreeMap;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::task::Waker;
@@ -24,7 +28,7 @@ use crate::policy::one_shot::Take;
 use crate::policy::time::Time;
 use crate::sys::clock;
 use crate::sys::fork::Origin;
-use crate::sys::sync::Mutex;
+use crate::sys::sync::{AtomicBool, Mutex, Ordering};
 
 use crate::engine::manager::inbox::ManagerHandle;
 use crate::engine::queue::shard::Limiter;
@@ -37,10 +41,43 @@ use super::work::WorkHandle;
 /// The timers of one executor.
 #[derive(Debug)]
 pub(crate) struct Timers {
-    map: Mutex<Deadlines<Timer>>,    // K
+    map: Mutex<Map>,                 // K
     wakers: Mutex<Deadlines<Waker>>, // K
+    /// Whether the manager was missing at the last attempt to wake it. If so, the next thread that arms a timer tries
+    /// again. If two threads change this hint at the same time, that thread may make one attempt too many.
+    unattended: AtomicBool, // A
     manager: Arc<ManagerHandle>,     // I
     origin: Origin,                  // I
+}
+
+/// The timers by deadline.
+#[derive(Debug, Default)]
+struct Map {
+    armed: Deadlines<Timer>,
+    /// The timers that are held because their queues are being drained.
+    held: BTreeMap<Deadline, Timer>,
+}
+
+impl Map {
+    fn get(&self, deadline: Deadline) -> Option<&Timer> {
+        self.armed.get(deadline).or_else(|| self.held.get(&deadline))
+    }
+
+    fn take(&mut self, deadline: Deadline) -> Option<Timer> {
+        self.armed.cancel(deadline).or_else(|| self.held.remove(&deadline))
+    }
+
+    fn take_held(&mut self, is_wanted: impl Fn(&Timer) -> bool) -> Vec<(Deadline, Timer)> {
+        let wanted = self.held.iter().filter(|(_, timer)| is_wanted(timer)).map(|(deadline, _)| *deadline);
+        let wanted: Vec<Deadline> = wanted.collect();
+        wanted.into_iter().filter_map(|deadline| self.held.remove_entry(&deadline)).collect()
+    }
+
+    fn take_all(&mut self, is_wanted: impl Fn(&Timer) -> bool) -> Vec<(Deadline, Timer)> {
+        let mut taken = self.armed.take_all(&is_wanted);
+        taken.extend(self.take_held(is_wanted));
+        taken
+    }
 }
 
 /// A waker that is called at a certain time, unless this value is dropped before that time.
@@ -89,13 +126,13 @@ impl PartialEq for TimerName {
 
 impl Timers {
     pub(crate) fn new(manager: Arc<ManagerHandle>) -> Self {
-        let (map, wakers) = (Mutex::new(Deadlines::new()), Mutex::new(Deadlines::new()));
-        Self { map, wakers, manager, origin: Origin::here() }
+        let (map, wakers) = (Mutex::new(Map::default()), Mutex::new(Deadlines::new()));
+        Self { map, wakers, unattended: AtomicBool::new(false), manager, origin: Origin::here() }
     }
 
     /// Returns the time at which the next timer or waker is due, or `None` if none ever becomes due.
     pub(crate) fn next(&self) -> Option<Time> {
-        let timer = self.map.lock().next();
+        let timer = self.map.lock().armed.next();
         let waker = self.wakers.lock().next();
         timer.into_iter().chain(waker).min()
     }
@@ -114,27 +151,39 @@ impl Timers {
         self.wakers.lock().take_due(now).map(|(_, waker)| waker)
     }
 
+    /// Wakes the manager for a deadline that comes before all others. If the manager is missing, tries to make it.
+    fn rouse_manager(&self) {
+        self.unattended.store(!self.manager.rouse(), Ordering::Relaxed);
+    }
+
     /// Returns the times at which the timers are due, in ascending order.
     #[cfg_attr(not(feature = "testing"), allow(dead_code, reason = "the test kit tells them"))]
     pub(crate) fn times(&self) -> Vec<Time> {
-        self.map.lock().times().collect()
+        self.map.lock().armed.times().collect()
     }
 
     /// If the first timer is due, takes the timer off the map and returns it with its name.
     pub(crate) fn take_due(self: &Arc<Self>, now: Time) -> Option<(TimerName, Timer)> {
-        let due = self.map.lock().take_due(now)?;
+        let due = self.map.lock().armed.take_due(now)?;
         Some(self.named(due))
     }
 
-    /// Takes all timers off the map.
+    /// Takes all timers off the map, the held ones included.
     pub(crate) fn take_all(self: &Arc<Self>) -> Vec<(TimerName, Timer)> {
         let timers = self.map.lock().take_all(|_| true);
         timers.into_iter().map(|timer| self.named(timer)).collect()
     }
 
-    /// Takes the timers of one queue off the map. The call takes O(n) time if the executor has n timers.
+    /// Takes the timers of one queue off the map, the held ones included. The call takes O(n) time if the executor has
+    /// n timers.
     pub(crate) fn take_of(self: &Arc<Self>, queue: &Queue) -> Vec<(TimerName, Timer)> {
-        let timers = self.map.lock().take_all(|timer| std::ptr::eq(timer.queue.queue(), queue));
+        let timers = self.map.lock().take_all(|timer| timer.is_of(queue));
+        timers.into_iter().map(|timer| self.named(timer)).collect()
+    }
+
+    /// Takes the held timers of one queue off the map. The call takes O(n) time if the executor has n held timers.
+    pub(crate) fn take_held_of(self: &Arc<Self>, queue: &Queue) -> Vec<(TimerName, Timer)> {
+        let timers = self.map.lock().take_held(|timer| timer.is_of(queue));
         timers.into_iter().map(|timer| self.named(timer)).collect()
     }
 
@@ -145,7 +194,8 @@ impl Timers {
 
 impl TimerName {
     /// Arms a timer and returns its name. Also returns whether the caller must call
-    /// [`wake_manager`](Self::wake_manager). The caller releases all its locks before it makes that call.
+    /// [`wake_manager`](Self::wake_manager). The caller releases all its locks before it makes that call. It makes the
+    /// call even if it takes the timer back, because other threads may have armed later timers since, and rely on it.
     ///
     /// A timer without a delay never becomes due in the map. Instead, the caller takes the timer by its name and fires
     /// it. Another thread may have taken the timer first, to flush, rearm or cancel the item.
@@ -153,14 +203,20 @@ impl TimerName {
         let timers = Arc::clone(&timer.queue.queue().executor.upkeep.timers);
         let at = if after.is_zero() { Time::NEVER } else { clock::now() + after };
         let mut map = timers.map.lock();
-        let deadline = map.set(at, timer);
-        let is_first = map.is_first(deadline);
+        let deadline = map.armed.set(at, timer);
+        let is_first = map.armed.is_first(deadline);
         drop(map);
-        (Self { timers, deadline }, is_first)
+        let wake = !after.is_zero() && (is_first || timers.unattended.load(Ordering::Relaxed));
+        (Self { timers, deadline }, wake)
     }
 
     pub(crate) fn wake_manager(&self) {
-        self.timers.manager.rouse();
+        self.timers.rouse_manager();
+    }
+
+    /// Holds a timer that was taken off the map, because its queue is being drained.
+    pub(crate) fn hold(&self, timer: Timer) {
+        self.timers.map.lock().held.insert(self.deadline, timer);
     }
 
     /// If the timer is still on the map, returns the address of its item's lane. The address serves only for
@@ -174,7 +230,7 @@ impl TimerName {
 
     /// Takes the timer off the map, unless the timer has already been taken off.
     pub(crate) fn take(&self) -> Option<Timer> {
-        self.timers.map.lock().cancel(self.deadline)
+        self.timers.map.lock().take(self.deadline)
     }
 }
 
@@ -184,8 +240,8 @@ impl TimedWaker {
         let deadline = wakers.set(at, waker);
         let is_first = wakers.is_first(deadline);
         drop(wakers);
-        if is_first {
-            timers.manager.rouse();
+        if is_first || timers.unattended.load(Ordering::Relaxed) {
+            timers.rouse_manager();
         }
         Self { timers: Arc::clone(timers), deadline }
     }
@@ -202,6 +258,10 @@ impl Drop for TimedWaker {
 }
 
 impl Timer {
+    fn is_of(&self, queue: &Queue) -> bool {
+        std::ptr::eq(self.queue.queue(), queue)
+    }
+
     /// Gives up a timer that was taken off the map because the executor ends. The timer's queue counts the given-up
     /// timer.
     pub(crate) fn cancel(self, name: &TimerName) {

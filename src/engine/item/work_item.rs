@@ -111,7 +111,11 @@ impl WorkItem {
         waits::check_run(self)?;
         let (taken, run) = self.cell.disable(true);
         let was_pending = self.complete_taken_back(taken);
-        self.wait(run, until).map(|_waited| was_pending)
+        let waited = self.wait(run, until);
+        if waited == Err(WaitError::WouldDeadlock) {
+            let _enabled = self.cell.enable();
+        }
+        waited.map(|_waited| was_pending)
     }
 
     /// Undoes one `disable`. Returns whether every `disable` has now been undone.
@@ -203,7 +207,7 @@ unsafe fn execute(entry: Entry, by: ByWorker<'_>) {
         // The item holds the entry now, and the entry keeps its slot.
         Popped::Kept => register::slot_was_kept(),
         // SAFETY: according to `begin`, the item is over.
-        Popped::KeptLast => contain(|| unsafe { free(item) }),
+        Popped::KeptLast => worker.between_items(|| unsafe { free(item) }),
         Popped::Stale(entry) => worker.pass_over(entry),
         Popped::Last(entry) => {
             // The worker owns the entry while the item's function is dropped. So if a destructor waits for the queue,

@@ -190,13 +190,14 @@ impl ManagerHandle {
     }
 
     /// Wakes the manager for a deadline that comes before all others. If the manager is missing, tries to make it.
-    pub(crate) fn rouse(&self) {
+    /// Returns whether the manager exists or was told to end.
+    pub(crate) fn rouse(&self) -> bool {
         let is_there = self.inbox.lock().presence.is_there();
         if is_there {
             self.bell.ring();
-        } else {
-            self.bring_about();
+            return true;
         }
+        self.bring_about()
     }
 
     /// Returns whether the caller is on this manager's own thread. If so, the caller is a hook or a logger.

@@ -276,10 +276,27 @@ fn list(entry: Entry) -> Option<Entry> {
     limiter.cell.list_held().then(|| limiter.first_waiting())
 }
 
+/// The last reference to a queue whose last entry has left. Dropping it frees the queue, which may call users'
+/// destructors.
+pub(crate) struct LastReference(NonNull<Queue>);
+
+impl Drop for LastReference {
+    fn drop(&mut self) {
+        // SAFETY: the limiter is closed, and its last entry gives up the limiter's reference.
+        unsafe { Queue::release(self.0) };
+    }
+}
+
 /// Completes an entry, whether its item ran or not. Tells the flushes, hands the slot on, and frees the queue if no
 /// reference to the queue is left. Returns the entry that the caller must start, if any.
-#[inline]
 pub(crate) fn complete(entry: Entry) -> Option<Entry> {
+    complete_with(entry, drop)
+}
+
+/// Completes an entry, as [`complete`] does. If the entry was the last one of a queue without handles, calls `give_up`
+/// with the queue's last reference.
+#[inline]
+pub(crate) fn complete_with(entry: Entry, give_up: impl FnOnce(LastReference)) -> Option<Entry> {
     let shard = entry.shard();
     let queue = shard.queue;
     let limiter = shard.limiter();
@@ -288,8 +305,7 @@ pub(crate) fn complete(entry: Entry) -> Option<Entry> {
         Slot::Handed => Some(limiter.next_active()),
         Slot::Free => None,
         Slot::Last => {
-            // SAFETY: the limiter is closed, and its last entry gives up the limiter's reference.
-            unsafe { Queue::release(queue) };
+            give_up(LastReference(queue));
             None
         }
     };

@@ -36,8 +36,8 @@ pub(crate) async fn idle(queue: Arc<QueueHandle>) -> Result<(), WaitError> {
     wait_until(&queue, Queue::was_idle).await
 }
 
-/// Shuts the queue to outsiders, which are all issuers except the queue's own items. The returned future is ready when
-/// the queue is empty. The queue opens again when the future has returned or is dropped.
+/// Shuts the queue to all issuers except its own items. The returned future is ready when the queue is empty. The queue
+/// opens again when the future has returned or is dropped.
 pub(crate) fn drain(
     queue: Arc<QueueHandle>,
 ) -> impl Future<Output = Result<(), WaitError>> + Send + Sync + 'static + use<> {
@@ -50,7 +50,7 @@ pub(crate) fn drain(
 }
 
 /// Begins the end of the queue. The returned future is ready when the queue is empty, and returns the number of armed
-/// timers that were given up. If the future is dropped, the queue still refuses outsiders.
+/// timers that were given up. If the future is dropped, the queue still refuses other issuers.
 pub(crate) fn destroy(
     queue: Arc<QueueHandle>,
 ) -> impl Future<Output = Result<usize, WaitError>> + Send + Sync + 'static + use<> {
@@ -80,7 +80,7 @@ fn end(
     }
 }
 
-/// Waits until no item of the queue is in flight. The queue's intake is already shut to outsiders.
+/// Waits until no item of the queue is in flight. The queue is already shut to other issuers.
 async fn emptied(queue: &Arc<QueueHandle>) -> Result<(), WaitError> {
     wait_until(queue, Queue::was_empty).await
 }

@@ -1,9 +1,8 @@
-//! Draining and destroying a queue. Until the queue is empty, only its own items may submit to it. All other issuers
-//! are *outsiders*.
+//! Draining and destroying a queue. Until the queue is empty, it refuses all issuers except its own items.
 
 use std::sync::Arc;
 
-use crate::policy::admission::{Intake, NotAdmitted};
+use crate::policy::admission::{Intake, NotAdmitted, Slot};
 use crate::policy::effective_state::{Answer, Caller, End};
 use crate::protocol::drain::were_empty;
 use crate::sys::wait::Until;
@@ -17,6 +16,7 @@ use crate::engine::worker::worker_thread;
 
 use super::admission::Pass;
 use super::register::QueueRef;
+use super::route;
 use super::shard::Limiter;
 use super::workqueue::{Queue, QueueHandle};
 
@@ -27,14 +27,30 @@ impl Queue {
         loop {
             // The answer may be out of date when the item is admitted. If a stricter intake is in force by then, the
             // limiter refuses the item, and the loop asks again.
-            let by = self.answer(self.caller())?;
+            let caller = self.caller();
+            let by = self.answer(caller)?;
             // The calling item, if there is one, has not ended yet, as `protocol::drain` demands.
             match self.counted.admit(|| self.pass(limiter, Some(by))) {
+                Ok(pass) if caller == Caller::OtherItem => return self.confirm(limiter, pass, caller),
                 Ok(pass) => return Ok(pass),
                 Err(NotAdmitted::Full) => return Err(QueueError::Full),
                 Err(NotAdmitted::Intake) => {}
             }
         }
+    }
+
+    /// Takes an item back if the queue has ended since this thread asked for the answer. During a shutdown, a queue
+    /// admits items of other queues under the same intake as its own items while it is being destroyed. So the limiter
+    /// does not notice that the answer is out of date. A thread that destroys the queue first changes the answer, and
+    /// then checks that no item is in flight. So either that thread finds the item, or this thread finds the new
+    /// answer.
+    #[cold]
+    fn confirm(&self, limiter: &Limiter, pass: Pass, caller: Caller) -> Result<Pass, QueueError> {
+        let Err(refusal) = self.answer(caller) else { return Ok(pass) };
+        if self.give_back(limiter, pass) == Slot::Handed {
+            route::submit(limiter.next_active());
+        }
+        Err(refusal)
     }
 
     /// Returns the intake that admits an item from the caller, or the reason why the queue refuses the item.
@@ -101,15 +117,14 @@ impl Queue {
             match self.admit(limiter) {
                 Ok(pass) => return Some(pass),
                 Err(QueueError::Draining) => {
-                    let caller = self.caller();
-                    let mut making = self.making.lock();
-                    // The check is repeated under the lock. A thread that ends the queue or its executor first changes
-                    // the answer, and then gives up the held timers. The thread gives them up only once, so no timer
-                    // must be added to the held timers after that.
-                    if self.effective_state(making.requested).answer(caller) == Answer::Draining {
-                        making.held.extend(due.take().map(|timer| (name.clone(), timer)));
+                    name.hold(due.take()?);
+                    // A thread that ends the drain, the queue or the executor first changes the answer, and then takes
+                    // the held timers, only once. So if this thread still gets the same answer, that thread finds the
+                    // timer. If not, one of the two takes it.
+                    if self.answer(self.caller()) == Err(QueueError::Draining) {
                         return None;
                     }
+                    *due = Some(name.take()?);
                 }
                 Err(_) => {
                     due.take().into_iter().for_each(|timer| self.cancel_timer(name, timer));
@@ -119,19 +134,22 @@ impl Queue {
         }
     }
 
-    /// Ends one drain. If no other drain is under way, opens the queue to outsiders again, and fires the timers that
-    /// were held.
+    /// Ends one drain. If no other drain is under way, opens the queue to all issuers again, and fires the timers
+    /// that were held.
     fn end_drain(&self) {
-        self.change(|requested| requested.drains -= 1);
-        let mut making = self.making.lock();
-        let held = if making.requested.drains == 0 { std::mem::take(&mut making.held) } else { Vec::new() };
-        drop(making);
-        held.into_iter().for_each(|(name, timer)| timer.fire(&name));
+        let is_last = self.change(|requested| {
+            requested.drains -= 1;
+            requested.drains == 0
+        });
+        if is_last {
+            let held = self.executor.upkeep.timers.take_held_of(self);
+            held.into_iter().for_each(|(name, timer)| timer.fire(&name));
+        }
     }
 
-    /// Ends the queue: refuses items from outsiders, and waits until all accepted items are done. Returns the number of
-    /// armed timers that were given up. If the time runs out, the queue still refuses outsiders, and the caller may try
-    /// again. The caller holds a handle to the queue.
+    /// Ends the queue: refuses all issuers except its own items, and waits until all accepted items are done. Returns
+    /// the number of armed timers that were given up. If the time runs out, the queue still refuses these issuers, and
+    /// the caller may try again. The caller holds a handle to the queue.
     pub(crate) fn destroy(&self, until: Until) -> Result<usize, WaitError> {
         self.check_wait()?;
         if !self.begin_destroy() {
@@ -141,7 +159,8 @@ impl Queue {
         Ok(self.finish_destroy())
     }
 
-    /// Shuts the queue to outsiders, and gives up its timers. Returns false if the queue was destroyed before.
+    /// Shuts the queue to all issuers except its own items, and gives up its timers. Returns false if the queue was
+    /// destroyed before.
     pub(super) fn begin_destroy(&self) -> bool {
         let is_done = self.change(|requested| {
             let is_done = requested.end == End::Done;
@@ -172,12 +191,6 @@ impl Queue {
         for (name, timer) in self.executor.upkeep.timers.take_of(self) {
             self.cancel_timer(&name, timer);
         }
-        self.cancel_held_timers();
-    }
-
-    pub(crate) fn cancel_held_timers(&self) {
-        let held = std::mem::take(&mut self.making.lock().held);
-        held.into_iter().for_each(|(name, timer)| self.cancel_timer(&name, timer));
     }
 
     /// Gives up a timer that was taken off the map. The timer belongs to this queue. Counts the timer unless it was
@@ -263,7 +276,7 @@ impl QueueHandle {
 pub(super) struct Draining(Arc<QueueHandle>);
 
 impl Draining {
-    /// Shuts the queue to outsiders.
+    /// Shuts the queue to all issuers except its own items.
     pub(super) fn begin(queue: Arc<QueueHandle>) -> Self {
         queue.queue().change(|requested| requested.drains += 1);
         Self(queue)
@@ -279,8 +292,8 @@ impl Drop for Draining {
     }
 }
 
-/// Waits until no item is in flight in any of these queues. The intakes of the queues are already shut to outsiders,
-/// and the caller keeps the queues in memory.
+/// Waits until no item is in flight in any of these queues. The queues are already shut to other issuers, and the
+/// caller keeps the queues in memory.
 pub(crate) fn wait_until_empty(queues: &[impl AsRef<Queue>], until: Until) -> Result<(), WaitError> {
     // While an item is in flight, the flush of its queue waits for that item. So this loop does not spin.
     while !Queue::were_empty(queues) {

@@ -45,8 +45,12 @@ impl Queue {
         waits::check_queue(self)?;
         waits::check_rescuers(self);
         let Some(flush) = self.begin_flush() else { return Ok(()) };
-        let target = Target::Flush { queue: self, flush: &flush };
-        let waited = waits::wait(target, until, || flush.is_over(), |until| flush.wait(until));
+        // Another thread may have queued the calling item to this queue after the first check. If it did so before the
+        // flush began, the flush waits for the next run of the calling item.
+        let waited = waits::check_queue(self).and_then(|()| {
+            let target = Target::Flush { queue: self, flush: &flush };
+            waits::wait(target, until, || flush.is_over(), |until| flush.wait(until))
+        });
         if waited.is_err() {
             self.flush.abandon(flush);
         }

@@ -28,20 +28,6 @@ impl Queue {
         self.making.lock().requested.max_active
     }
 
-    /// Returns whether this limiter of the queue has one active item and a single slot. While the queue is frozen, the
-    /// answer refers to the slots that the limiter has when the queue is not frozen. If the answer is true and the
-    /// calling item has a slot, that slot is the only one. In this case, the calling item sees the effects of all items
-    /// that are done.
-    pub(crate) fn has_one_item_in_its_one_slot(&self, limiter: &Limiter) -> bool {
-        // `in_flight` acquires the writes of the items that left the limiter before `active` was read.
-        let is_alone = || limiter.cell.load().active() == 1 && limiter.cell.in_flight() > 0;
-        match limiter.cell.load().max() {
-            0 => self.max_active() == 1 && is_alone(),
-            1 => is_alone(),
-            _ => false,
-        }
-    }
-
     /// Sets the maximum number of active items for each limiter.
     pub(crate) fn set_max_active(&self, items: usize) {
         if self.executor.origin.is_forked() {
@@ -145,7 +131,8 @@ impl Limiter {
 }
 
 impl ExecutorInner {
-    /// Freezes or thaws all freezable queues. A frozen queue starts no item.
+    /// Freezes or thaws all freezable queues. A frozen queue starts no item. Adopts the change in each queue even if
+    /// the queues count as frozen already, because the thread that froze them may not have reached all of them yet.
     pub(crate) fn freeze(&self, frozen: bool) {
         if !self.origin.is_forked() && self.queues.freeze(frozen) {
             self.queues
@@ -165,6 +152,15 @@ impl ExecutorInner {
 }
 
 impl Shard {
+    /// Returns whether an item of the shard's lane has not begun. An item that begins or ends during this call may
+    /// count as one that has begun. In a build with `cmwq_uncounted`, no item counts as begun.
+    pub(super) fn has_pending(&self) -> bool {
+        let ended = self.account.total(|_| ()).completed;
+        let in_flight = self.limiter().cell.in_flight();
+        let begun = self.account.total(|_| ()).started;
+        in_flight > begun.saturating_sub(ended)
+    }
+
     /// Returns the shard's counts so far. The caller keeps the shard in memory. This function must not be called in a
     /// forked process, because a thread of the parent may have held the account's lock.
     pub(crate) fn counters(&self) -> Counters {

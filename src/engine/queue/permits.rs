@@ -125,9 +125,15 @@ impl Queue {
             && waits::check_queue(self).is_ok()
     }
 
-    /// Refuses the wait of an item that holds the only slot in which the pending items can run.
+    /// Refuses the wait of an item that holds the only slot in which the pending items can run. The places belong to
+    /// the whole queue, so a pending item of any lane that the calling item does not block will make room.
     pub(super) fn check_wait_in_line(&self) -> Result<(), QueueError> {
-        waits::check_lane(self.shard_here().lane()).map_err(|_| QueueError::WouldDeadlock)
+        let is_blocked = |shard: &Shard| waits::check_lane(shard.lane()).is_err();
+        let makes_room = |shard: &Shard| !is_blocked(shard) && shard.has_pending();
+        if self.shards().any(is_blocked) && !self.shards().any(makes_room) {
+            return Err(QueueError::WouldDeadlock);
+        }
+        Ok(())
     }
 
     /// Takes a place. Waits in line until there is one, or until `token` counts as cancelled.

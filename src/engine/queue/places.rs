@@ -34,7 +34,11 @@ impl<'queue> Kept<'queue> {
 impl Drop for Kept<'_> {
     #[inline]
     fn drop(&mut self) {
-        self.0.left_pending();
+        // A forked process does not give the place back, because a thread of the parent may have held the lock of the
+        // line at the fork.
+        if !self.0.executor.origin.is_forked() {
+            self.0.left_pending();
+        }
     }
 }
 

@@ -89,15 +89,15 @@ impl Register {
         advances
     }
 
-    /// Freezes or thaws the freezable queues. Returns false if the queues are already in this state, or if the executor
-    /// is not open.
+    /// Notes that the freezable queues are frozen or thawed. Returns false, and changes nothing, if the executor is not
+    /// open.
     pub(crate) fn freeze(&self, frozen: bool) -> bool {
         let mut state = self.0.lock();
-        let changes = state.frozen != frozen && state.stage == Stage::Open;
-        if changes {
+        let is_open = state.stage == Stage::Open;
+        if is_open {
             state.frozen = frozen;
         }
-        changes
+        is_open
     }
 
     /// Takes references to all queues, in the order in which they entered.

@@ -20,8 +20,8 @@ pub(crate) struct QueueView {
     pub(crate) attrs: Option<PoolAttrs>,
     pub(crate) max_active: usize,
     pub(crate) frozen: bool,
-    /// Whether the queue refuses outsiders, because the queue is being drained, or because the queue or its executor is
-    /// ending.
+    /// Whether the queue refuses threads that run no item of the executor, because the queue is being drained, or
+    /// because the queue or its executor is ending.
     pub(crate) draining: bool,
     /// The pool for items of CPUs that belong to no pod, or the pool of the only pod. `None` if that pool has not been
     /// made.

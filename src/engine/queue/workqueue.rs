@@ -29,7 +29,6 @@ use crate::sys::sync::{AtomicBool, AtomicPtr, AtomicU64, Mutex, Ordering};
 use crate::engine::carrier::Carrier;
 use crate::engine::executor::inner::ExecutorInner;
 use crate::engine::item::entry::Entry;
-use crate::engine::item::timers::{Timer, TimerName};
 use crate::engine::item::token::Token;
 use crate::engine::pool::calls::{OwnedRescuer, Rescuer};
 use crate::engine::pool::class::{Division, KeptClass, PoolChoice};
@@ -152,8 +151,6 @@ pub(crate) struct Making {
     /// The attributes that the queue's user requested.
     pub(crate) attrs: Attrs,
     pub(crate) requested: RequestedSettings,
-    /// The timers that fired while the queue was drained.
-    pub(crate) held: Vec<(TimerName, Timer)>,
     /// The number of timers that were given up because the queue or its executor was ending, or because the queue could
     /// not count any more items. `destroy` and a shutdown report the number and set it to zero.
     pub(crate) cancelled_timers: usize,
@@ -168,7 +165,6 @@ impl Making {
             used: Vec::new(),
             attrs,
             requested,
-            held: Vec::new(),
             cancelled_timers: 0,
         }
     }

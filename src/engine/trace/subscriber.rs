@@ -2,6 +2,8 @@
 
 #[cfg(feature = "tracing")]
 use std::cell::{Cell, RefCell};
+#[cfg(feature = "tracing")]
+use std::mem;
 
 #[cfg(feature = "tracing")]
 use tracing::{Dispatch, Level, Span, dispatcher::get_default};
@@ -90,19 +92,28 @@ impl Parent {
         Self {}
     }
 
-    /// Returns the parent of the span in which the calling thread runs an item, if there is one.
+    /// Returns the parent of the span in which the calling thread runs an item, if there is one. Returns no span if the
+    /// thread is inside a call of a subscriber.
     pub(crate) fn of_run() -> Self {
         #[cfg(feature = "tracing")]
-        return Self { span: PARENT.with_borrow(Clone::clone) };
+        {
+            // The clone calls the subscriber, which may use the thread-local variable. So the variable is not borrowed
+            // during the clone.
+            let kept = Self { span: PARENT.try_with(RefCell::take).ok().flatten() };
+            let mut span = None;
+            told(|| span = kept.span.clone());
+            kept.keep();
+            Self { span }
+        }
         #[cfg(not(feature = "tracing"))]
         Self {}
     }
 
-    /// Keeps this parent while the calling thread runs an item, and drops the previous parent.
+    /// Keeps this parent while the calling thread runs an item, and drops the previous parent. If the thread is ending,
+    /// its thread-local variables may be gone. In that case, this parent is dropped.
     #[cfg(feature = "tracing")]
     pub(super) fn keep(mut self) {
-        let former = PARENT.replace(self.span.take());
-        drop(Self { span: former });
+        let _kept = PARENT.try_with(|kept| mem::swap(&mut *kept.borrow_mut(), &mut self.span));
     }
 
     pub(crate) fn is_some(&self) -> bool {

@@ -29,12 +29,6 @@ pub(crate) struct Current {
 pub(crate) const ONE_SHOT: *const WorkItem = std::ptr::without_provenance(1);
 
 impl Current {
-    /// Returns whether the item holds its lane alone. The item then holds its bh context, or the only slot of its
-    /// limiter.
-    pub(crate) fn holds_only_slot(&self) -> bool {
-        self.in_context() || self.queue().has_one_item_in_its_one_slot(self.shard().limiter())
-    }
-
     /// Returns whether the item runs in a bh context. If so, the item holds the bh context alone.
     pub(crate) fn in_context(&self) -> bool {
         self.shard().is_in_context()
@@ -92,11 +86,6 @@ impl Current {
         // SAFETY: as in `pending_on`. Another thread calls this method only while it may follow the addresses (see
         // `Current`) and the item's function runs.
         unsafe { self.reusable().as_ref() }?.cell.with_kept(look)
-    }
-
-    /// Returns whether the item holds the only slot of this shard's limiter.
-    pub(crate) fn is_only_slot_of(&self, shard: ShardId) -> bool {
-        self.queue().has_shard(shard, self.lane()) && self.holds_only_slot()
     }
 }
 

@@ -71,11 +71,16 @@ impl WorkerThread {
         }
     }
 
-    /// Leaves a blocking guard of the item with this sequence number. Does nothing if that item is over.
+    /// Leaves a blocking guard of the item with this sequence number. Does nothing if that item is over. The present
+    /// item may drop a guard of an outer item.
     #[inline]
     pub(crate) fn leave_guard(&self, sequence: u64) {
+        if sequence != self.sequence() {
+            self.with_outer(|outer| outer.leave_guard(sequence));
+            return;
+        }
         let depth = self.guards.get();
-        if depth == 0 || sequence != self.sequence() {
+        if depth == 0 {
             return;
         }
         self.guards.set(depth - 1);
@@ -102,11 +107,16 @@ impl WorkerThread {
         self.sequence()
     }
 
-    /// Leaves a `may_block` guard of the item with this sequence number. Does nothing if that item is over.
+    /// Leaves a `may_block` guard of the item with this sequence number. Does nothing if that item is over. The present
+    /// item may drop a guard of an outer item.
     #[inline]
     pub(crate) fn leave_may_block_guard(&self, sequence: u64) {
+        if sequence != self.sequence() {
+            self.with_outer(|outer| outer.leave_may_block_guard(sequence));
+            return;
+        }
         let depth = self.weak_guards.get();
-        if depth == 0 || sequence != self.sequence() {
+        if depth == 0 {
             return;
         }
         self.weak_guards.set(depth - 1);
@@ -121,8 +131,8 @@ impl WorkerThread {
     }
 
     /// Calls `act` with the worker of the outer item, if the thread is lent. A guard of the inner item is a guard of
-    /// the outer item, too. This function is not inlined into its callers. If it were, the callers would call
-    /// themselves directly, and could not be inlined.
+    /// the outer item, too, and the inner item may end a guard of the outer item. This function is not inlined into its
+    /// callers. If it were, the callers would call themselves directly, and could not be inlined.
     #[cold]
     #[inline(never)]
     fn with_outer(&self, act: impl FnOnce(&Self)) {

@@ -10,11 +10,15 @@
 //!   count, and each guard of the inner item is also a guard of that worker.
 //! * **Waits.** The outer item cannot end before the inner item. So the inner item must not wait for anything for which
 //!   the outer item must not wait.
+//! * **Numbers.** A guard knows its item only by the item's sequence number. The items on one thread may exchange their
+//!   guards through thread-local variables. So each time that a thread is lent, the numbers begin at a value of their
+//!   own. No other item on the thread has one of these numbers.
 //! * **CPU time.** The queue of the outer item is not charged for the CPU time of the inner item.
 //! * **The stack.** An item on a lent thread lends this thread again only to parts of a fork. So apart from such
 //!   parts, the thread has at most two items on its stack.
 #![allow(unsafe_code, reason = "the worker of the outer item is known by its address")]
 
+use std::cell::Cell;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
@@ -34,6 +38,16 @@ use crate::engine::trace::subscriber;
 use super::current::{self, Current};
 use super::shared::Worker;
 use super::worker_thread::{self, Role, WorkerThread};
+
+/// The numbers of items on lent threads begin here. No worker of a pool begins so many items.
+const FIRST_NUMBER: u64 = 1 << 47;
+/// The distance between the first numbers of two loans. During a loan, only a few numbers are used.
+const NUMBERS: u64 = 1 << 8;
+
+thread_local! {
+    /// How often this thread was lent.
+    static LOANS: Cell<u64> = const { Cell::new(0) };
+}
 
 /// Returns whether the calling thread is lent to an item.
 pub(crate) fn is_lent() -> bool {
@@ -71,6 +85,9 @@ fn execute_within(outer: Option<&WorkerThread>, pool: Arc<Pool>, entry: Entry, r
     // No worker has this number, and no thread looks up a lent thread by its number.
     let local = List::new_fifo();
     let shared = Arc::new(Worker::new(WorkerId::MAX, Phase::Between, local.stealer()));
+    let loan = LOANS.get();
+    LOANS.set(loan + 1);
+    shared.cell.set_sequence(FIRST_NUMBER + loan * NUMBERS);
     let worker =
         WorkerThread::new(pool, shared, local, Role::Lent { outer: outer.map(NonNull::from), runs_part });
     let registered = register::lends_to(&worker);

@@ -7,6 +7,20 @@ use crate::engine::queue::workqueue::Queue;
 use super::worker_thread::WorkerThread;
 
 impl WorkerThread {
+    /// Returns whether an item of this queue may run. If so, gives the thread the queue's name, if the queue asks for
+    /// that. Called only if the queue is unusual, or if the thread still has the name of another queue.
+    #[cold]
+    pub(super) fn runs_unusual(&self, queue: &Queue) -> bool {
+        if queue.gives_up() {
+            return false;
+        }
+        // A lent thread keeps its name. Often it is a user's thread, whose name belongs to the user.
+        if !self.is_lent() {
+            self.take_name_for(Some(queue));
+        }
+        true
+    }
+
     /// Gives the thread the name of the queue, if the queue asks for this. Otherwise gives the thread its own name
     /// again.
     #[cold]

@@ -324,20 +324,6 @@ impl WorkerThread {
         }
     }
 
-    /// Returns whether an item of this queue may run. If so, gives the thread the queue's name, if the queue asks for
-    /// that. Called only if the queue is unusual, or if the thread still has the name of another queue.
-    #[cold]
-    fn runs_unusual(&self, queue: &Queue) -> bool {
-        if queue.gives_up() {
-            return false;
-        }
-        // A lent thread keeps its name, which belongs to the user.
-        if !self.is_lent() {
-            self.take_name_for(Some(queue));
-        }
-        true
-    }
-
     /// `cpu` is the CPU on which this thread runs. It is known if the pool has a home or several CPUs.
     #[inline]
     fn start_of(&self, shard: &Shard, cpu: Option<usize>) -> Start {
@@ -396,7 +382,7 @@ impl WorkerThread {
     pub(crate) fn complete(&self, entry: Entry) {
         self.current.set(None);
         self.item_ends();
-        if let Some(next) = admission::complete(entry) {
+        if let Some(next) = admission::complete_with(entry, |last| self.between_items(|| drop(last))) {
             let route_epoch = self.pool.route_epoch.load();
             if !matches!(self.role, Role::Own) || !next.shard().leads_to(&self.pool) {
                 self.hand_over(next);
@@ -406,6 +392,15 @@ impl WorkerThread {
                 self.next_entry.set(Some(next));
             }
         }
+    }
+
+    /// Runs code that may call a user's destructor, while the worker has no item. The destructor may block, so the
+    /// worker counts as running an item meanwhile: guards and the blocking detector treat the code as an item.
+    #[cold]
+    pub(crate) fn between_items(&self, code: impl FnOnce()) {
+        self.shared.cell.begin_item(if self.uncounted { Phase::Uncounted } else { Phase::Running });
+        contain(code);
+        self.item_ends();
     }
 
     /// Completes an entry without running it, because its submission was cancelled.

@@ -68,6 +68,32 @@ fn a_push_makes_the_missing_manager() {
     assert_eq!(early.join().unwrap(), "early");
 }
 
+/// spec: E1.2, W5.1: the same holds for a submission with a delay, even if an earlier timer is due before it.
+#[test]
+fn a_timer_makes_the_missing_manager() {
+    let attempts = AtomicUsize::new(0);
+    let first_fails = move |name: &str| match attempts.fetch_add(1, Ordering::Relaxed) {
+        0 => Err(io::Error::other(format!("{name}: not now"))),
+        _ => Ok(()),
+    };
+    let (executor, manager) = ExecutorBuilder::new().before_spawn(first_fails).assemble().unwrap();
+    assert!(manager.is_err());
+
+    let queue = WorkQueue::builder("q").build_on(&executor).unwrap();
+    let cpu = executor.cpus().first().unwrap();
+    let moment = Duration::from_millis(1);
+    let early = queue.item(|| "early").on_cpu(cpu).after(moment).spawn().unwrap();
+    for _ in 0..200 {
+        queue.item(|| ()).on_cpu(cpu).after(moment).spawn_detached().unwrap();
+        if early.is_finished() {
+            break;
+        }
+        std::thread::park_timeout(Duration::from_millis(100));
+    }
+    assert!(early.is_finished(), "no timer has made the manager: {}", executor.dump());
+    assert_eq!(early.join().unwrap(), "early");
+}
+
 /// spec: P1.5 (the manager is supervised): its own code panics when its thread has begun.
 #[test]
 fn a_manager_that_panics_as_it_arrives_goes_on() {

@@ -54,8 +54,9 @@ impl<E> Arrivals<E> {
 
     /// Takes the next held item that may be listed now.
     pub(super) fn next(&mut self) -> Option<E> {
+        let next = self.0.first_entry()?.get_mut().held.pop_front();
         self.prune();
-        self.0.first_entry()?.get_mut().held.pop_front()
+        next
     }
 
     /// Returns whether any held item may be listed now.
@@ -79,7 +80,8 @@ impl<E> Arrivals<E> {
     }
 
     /// Removes empty classes, starting with the lowest, up to the first that is not empty. The first class that is not
-    /// empty has an item to list, or holds back the later classes.
+    /// empty has an item to list, or holds back the later classes. Each step that can empty a class calls this, because
+    /// the queries look only at the first class.
     fn prune(&mut self) {
         while let Some(first) = self.0.first_entry() {
             if first.get().coming > 0 || !first.get().held.is_empty() {
@@ -132,5 +134,19 @@ mod tests {
         assert!(arrivals.has_listable() && arrivals.next() == Some(2) && arrivals.has_listable());
         assert_eq!(listed(&mut arrivals), [3]);
         assert!(!arrivals.has_listable());
+    }
+
+    /// spec: F1.6: the last item of a class does not hide the items of the next class.
+    #[test]
+    fn after_the_last_item_of_a_class_the_next_class_can_be_listed() {
+        let mut arrivals = Arrivals::new();
+        for ticket in 1..=2 {
+            arrivals.come(Some(Ticket(ticket)), 1);
+            arrivals.bring(Ticket(ticket), ticket as u32);
+        }
+        assert_eq!(arrivals.next(), Some(1));
+        assert!(arrivals.has_listable() && !arrivals.has_before(2));
+        assert_eq!(arrivals.next(), Some(2));
+        assert!(!arrivals.has_listable() && !arrivals.has_before(3));
     }
 }

@@ -135,6 +135,9 @@ impl To<'_> {
     }
 }
 
+/// The delay of an item with a delay whose deadline has passed. Its timer fires immediately.
+const SHORTEST_DELAY: Duration = Duration::from_nanos(1);
+
 /// The parts of a submission with options.
 struct Parts<'queue> {
     queue: &'queue Arc<QueueHandle>,
@@ -149,9 +152,10 @@ impl<'queue> To<'queue> {
     fn into_parts(self) -> Parts<'queue> {
         let Self { queue, after, name, token, bytes } = self;
         // If the delay ends after the deadline, the item cannot begin in time. So its timer fires at the deadline, and
-        // its owner is told then.
+        // its owner is told then. Even if the deadline has passed, the item keeps a delay, because an item without a
+        // delay needs room.
         let left = token.as_ref().map(|token| token.deadline().since(clock::now()));
-        let after = left.map_or(after, |left| after.min(left));
+        let after = left.map_or(after, |left| after.min(left.max(SHORTEST_DELAY)));
         let armed = token.as_ref().filter(|_| !after.is_zero()).map(Armed::new);
         let timer = armed.as_ref().map(Armed::timer);
         let options = ClosureOptions { name, token: token.clone(), armed, bytes };

@@ -64,17 +64,16 @@ impl Faults {
         by_number || self.plan.no_threads_during.iter().any(|times| times.contains(&at))
     }
 
-    /// Returns the latest end of a period without new threads. Only periods that have begun and that do not last for
-    /// ever are considered. The returned time may lie in the future. If there is no such period, returns the start of
-    /// the run.
+    /// Returns the latest end of a period without new threads. Only periods that have begun are considered, and only if
+    /// they end before the end of time. A period that begins with an attempt has begun if it has refused a thread. The
+    /// returned time may lie in the future. If there is no such period, returns the start of the run.
     pub(super) fn threads_since(&self, now: Time) -> Time {
         let begin = Time::default();
         let ranges = self.plan.no_threads_during.iter().map(|times| (begin + times.start, begin + times.end));
         let numbered = self.plan.no_threads_from.iter().zip(&self.refused_since);
-        let numbered = numbered.filter(|((_, time), _)| *time < Duration::MAX);
         let numbered = numbered.filter_map(|((_, time), since)| since.map(|since| (since, since + *time)));
-        let begun = ranges.chain(numbered).filter(|(begin, _)| *begin <= now).map(|(_, end)| end);
-        begun.max().unwrap_or(begin)
+        let begun = ranges.chain(numbered).filter(|(begin, end)| *begin <= now && *end < Time::NEVER);
+        begun.map(|(_, end)| end).max().unwrap_or(begin)
     }
 
     pub(super) fn refuses_submission(&mut self, queue: &str) -> bool {

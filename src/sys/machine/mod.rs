@@ -178,10 +178,11 @@ fn as_main_thread<R, E>(
     drop(inner);
     ME.set(Some(Me { machine: Arc::clone(machine), tid: 0 }));
     let result = catch_unwind(AssertUnwindSafe(main));
-    // The machine must not keep this value any longer, because the value may refer to the machine.
+    let end = end(result);
+    // The other threads may have used this value until now. The machine must not keep it any longer, because the value
+    // may refer to the machine.
     let kept = machine.kept.lock().take();
     drop(kept);
-    let end = end(result);
     ME.take();
     end
 }

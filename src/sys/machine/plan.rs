@@ -65,6 +65,20 @@ impl fmt::Display for For {
     }
 }
 
+/// Writes the times of a fault. The end [`Duration::MAX`] is written as "for ever".
+struct During<'a>(&'a Range<Duration>);
+
+impl fmt::Display for During<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Range { start, end } = self.0;
+        if *end == Duration::MAX {
+            write!(f, "from {start:?} on, for ever")
+        } else {
+            write!(f, "from {start:?} to {end:?}")
+        }
+    }
+}
+
 impl fmt::Display for Plan {
     /// Writes the faults in one line, such as `timers are up to 3ms late, CPU 1 is away from 1s to 2s`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -76,8 +90,8 @@ impl fmt::Display for Plan {
         for (nth, time) in &self.no_threads_from {
             all.push(format!("no thread can be made from number {nth} on, {}", For(*time)));
         }
-        for Range { start, end } in &self.no_threads_during {
-            all.push(format!("no thread can be made from {start:?} to {end:?}"));
+        for times in &self.no_threads_during {
+            all.push(format!("no thread can be made {}", During(times)));
         }
         for Chosen { text, nth } in &self.refusals {
             all.push(format!("submission {nth} {} is refused", any(text, "queue")));
@@ -89,7 +103,7 @@ impl fmt::Display for Plan {
             all.push(format!("timers are up to {:?} late", self.late));
         }
         for Absence { cpu, times } in &self.absences {
-            all.push(format!("CPU {cpu} is away from {:?} to {:?}", times.start, times.end));
+            all.push(format!("CPU {cpu} is away {}", During(times)));
         }
         for Chosen { text, nth } in &self.panics {
             all.push(format!("run {nth} {} panics", any(text, "item or queue")));

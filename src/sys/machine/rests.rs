@@ -31,15 +31,23 @@ pub(super) enum Rests {
 impl Schedule {
     /// Notes that a thread has got the baton.
     pub(super) fn goes_on(&mut self, thread: Tid) {
-        if thread == 0 {
-            self.alone = 0;
+        let Thread { rests, keeps_house, timed_out, .. } = self.threads[thread];
+        // A thread that was woken to look again may find nothing. Its wait then goes on.
+        if rests != Rests::UntilItLooks || timed_out {
+            self.takes_a_step(thread);
         }
-        let Thread { rests, keeps_house, .. } = self.threads[thread];
         if rests != Rests::UntilItLooks {
             (self.changed, self.in_vain) = (true, 0);
         }
         if !keeps_house && matches!(rests, Rests::No | Rests::UntilQuiet) {
             self.quiet_since = (self.now, self.moves);
+        }
+    }
+
+    /// Notes that a thread takes a step. Chores are no steps, because a thread performs them while it waits.
+    pub(super) fn takes_a_step(&mut self, thread: Tid) {
+        if thread == 0 && !self.threads[thread].keeps_house {
+            self.alone = 0;
         }
     }
 
@@ -63,8 +71,9 @@ impl Schedule {
     }
 
     /// Notes that a thread has looked again, and that its wait is over.
-    pub(super) fn has_found(&mut self) {
+    pub(super) fn has_found(&mut self, thread: Tid) {
         self.changed = true;
+        self.takes_a_step(thread);
     }
 
     /// Notes that the machine has woken a parked thread. The thread may do anything next, even park again immediately.

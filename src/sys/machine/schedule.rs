@@ -185,7 +185,8 @@ pub(super) struct Schedule {
     steps: u64,
     /// The number of times that time has passed.
     pub(super) moves: u64,
-    /// The number of times that time has passed since the main thread last took a step.
+    /// The number of times that time has passed since the main thread last took a step. It is no step if the thread
+    /// looks again and finds nothing.
     pub(super) alone: u64,
     /// The time at which a thread that does not keep house last took a step, and the value of `moves` at that time.
     pub(super) quiet_since: (Time, u64),
@@ -338,6 +339,7 @@ impl Schedule {
         self.steps += 1;
         self.points += 1;
         self.changed = true;
+        self.takes_a_step(thread);
         let random = self.random.as_mut()?;
         let switches = match &self.config.order {
             Order::Random => random.u32(0..1000) < self.config.switches,
@@ -352,7 +354,8 @@ impl Schedule {
         if switches { self.choose().filter(|other| *other != thread) } else { None }
     }
 
-    /// Puts the thread behind all others that have or want a CPU.
+    /// Takes the CPU from the thread, and puts the thread behind those that wait for a CPU. Unless the order is random,
+    /// another thread takes the next step if any other can.
     pub(super) fn yields(&mut self, thread: Tid) {
         self.steps += 1;
         self.leave_cpu(thread);

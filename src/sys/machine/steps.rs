@@ -216,7 +216,7 @@ fn ready(
             let mut inner = machine.enter();
             let is_late = until.is_some_and(|until| inner.schedule.now >= until);
             if ready || !in_time || is_late {
-                inner.schedule.has_found();
+                inner.schedule.has_found(me);
                 if !ready && in_time && !QUIET.get() {
                     // The time has come already. A thread with such a timeout polls, so it first lets the others take
                     // their turns.

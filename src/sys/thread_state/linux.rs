@@ -2,7 +2,7 @@
 
 #![allow(unsafe_code, reason = "libc reads a clock through a raw pointer")]
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, ErrorKind};
 use std::mem::MaybeUninit;
 use std::os::unix::fs::FileExt;
@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use super::{Seen, State};
 use crate::sys::affinity::ThreadId;
+use crate::sys::lossy;
 use crate::sys::machine::{self, Tid};
 
 /// The low bits of a clock id that stand for the CPU time of one thread, as the scheduler counts it.
@@ -100,7 +101,7 @@ pub(crate) fn voluntary_switches(thread: ThreadId) -> io::Result<u64> {
     if let Some(thread) = thread.made_up() {
         return told(machine::sleeps_so_far(thread));
     }
-    let status = fs::read_to_string(path(thread, "status"))?;
+    let status = lossy::read(path(thread, "status"))?;
     let count = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
     let count = count.and_then(|count| count.trim().parse().ok());
     count.ok_or_else(|| no_such_line("voluntary_ctxt_switches and a number", &status))
@@ -110,7 +111,7 @@ pub(crate) fn wait_channel(thread: ThreadId) -> Option<String> {
     if thread.made_up().is_some() {
         return None;
     }
-    let name = fs::read_to_string(path(thread, "wchan")).ok()?;
+    let name = lossy::read(path(thread, "wchan")).ok()?;
     let name = name.trim();
     (!matches!(name, "" | "0")).then(|| name.to_owned())
 }
@@ -222,6 +223,13 @@ mod tests {
         see(&eye, State::Gone);
         assert!(voluntary_switches(id).is_err());
         assert_eq!(wait_channel(id), None);
+    }
+
+    #[test]
+    fn the_status_of_a_thread_whose_name_is_cut_inside_a_letter_is_read() {
+        let other = Other::new("обработка писем");
+        assert!(voluntary_switches(other.id).is_ok());
+        other.end();
     }
 
     /// spec: S4

@@ -6,14 +6,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use cmwq::WorkQueue;
 use cmwq::blocking::sync::{
     Condvar, MappedMutexGuard, MappedRwLockReadGuard, MappedRwLockWriteGuard, Mutex, MutexGuard, RwLock,
     RwLockReadGuard, RwLockUpgradableReadGuard, RwLockWriteGuard,
 };
+use cmwq::{CancelToken, WorkQueue};
 
 use super::{keeps_the_next_waiting, waits_for_the_next};
-use crate::support::{Door, SOON, bump, cpus, stress, time_limit};
+use crate::support::{Door, SOON, bump, cpus, eventually, stress, time_limit};
 
 /// Runs an item that waits for the lock with `locks`, while another thread holds it. The next item tells this thread to
 /// release the lock.
@@ -379,6 +379,31 @@ fn all_waiters_are_woken() {
     drop(guard);
     items.into_iter().for_each(|item| item.join().unwrap());
     assert_eq!(state.lock().0, 0);
+}
+
+/// spec: C7.3: notifications count a cancellable wait only once, even if its thread cannot lock the mutex yet.
+#[test]
+fn a_cancellable_wait_is_counted_once() {
+    let _limit = time_limit();
+    let shared = Arc::new((Mutex::new(false), Condvar::new()));
+    let waits = {
+        let shared = Arc::clone(&shared);
+        move || {
+            let mut begins = shared.0.lock();
+            *begins = true;
+            CancelToken::new().enter(|| shared.1.wait_cancellable(&mut begins))
+        }
+    };
+    let waits = std::thread::spawn(waits);
+    let (begins, condvar) = &*shared;
+    // The thread has the mutex from here to its wait.
+    eventually("the thread waits", || *begins.lock());
+    let held = begins.lock();
+    assert!(condvar.notify_one());
+    assert!(!condvar.notify_one());
+    assert_eq!(condvar.notify_all(), 0);
+    drop(held);
+    assert_eq!(waits.join().unwrap(), Ok(()));
 }
 
 /// Guards can be mapped to parts of the data, under this crate's names.

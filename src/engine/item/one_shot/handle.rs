@@ -125,14 +125,14 @@ impl<T> RawHandle<T> {
         if let Some(waiting) = cancelled {
             // The destructor of the closure may panic, so the task is woken first.
             OneShotCell::wake(self.state().key(), waiting);
+            // If the item has a timer, the timer has nothing to queue any more, so it is taken off the map. It is
+            // dropped after the closure, even if the closure's destructor panics. In a forked process it stays in the
+            // map, because a thread of the parent may have held the map's lock at the fork. In that process the timer
+            // never fires.
+            let extra = self.extra.as_ref().filter(|_| !self.origin.is_forked());
+            let _timer = extra.and_then(|extra| extra.timer.as_ref()?.take());
             // SAFETY: `cancel` gave the closure to this thread.
             unsafe { (self.operations.drop_closure)(self.head) };
-            // If the item has a timer, the timer has nothing to queue any more, so it is taken off the map. In a forked
-            // process it stays in the map, because a thread of the parent may have held the map's lock at the fork. In
-            // that process the timer never fires.
-            if !self.origin.is_forked() {
-                drop(self.extra.as_ref().and_then(|extra| extra.timer.as_ref()?.take()));
-            }
         }
         cancelled.is_some()
     }

@@ -2,15 +2,16 @@
 //!
 //! This module first checks whether the wait can end, and then waits under a *blocking guard*, through which a worker
 //! tells its pool that it blocks. Every build refuses a wait for the caller's own item. Every build also refuses a wait
-//! for an item that needs a slot which only the caller can free. A debug build also refuses a wait that closes a cycle
-//! of items that wait for each other. See `register`. A thread that is not a worker has no item, so these checks refuse
-//! none of its waits.
+//! for an item that needs a slot if the caller, and items that cannot end before the caller, hold all of these slots. A
+//! debug build also refuses a wait that closes a cycle of items that wait for each other. See `register`. A thread that
+//! is not a worker has no item, so these checks refuse none of its waits.
 
 pub(crate) mod block_on;
 pub(crate) mod register;
 pub(crate) mod task;
 
 use std::cell::Cell;
+use std::ptr::NonNull;
 use std::task::{Poll, Waker};
 
 use crate::policy::search::{LIMIT, Patience};
@@ -21,7 +22,8 @@ use crate::sys::search::{self, Search};
 use crate::sys::wait::Until;
 use crate::sys::wakers::Alarm;
 
-use crate::engine::queue::shard::{Limiter, is_in_context};
+use crate::engine::queue::register::QueueRef;
+use crate::engine::queue::shard::{Limiter, Shard, is_in_context};
 use crate::engine::queue::workqueue::Queue;
 use crate::engine::refusal::WaitError;
 use crate::engine::user_code::{self, report};
@@ -110,12 +112,13 @@ pub(crate) fn check_origin(origin: Origin) -> Result<(), WaitError> {
 /// ended. `limiter` is the one-shot's lane.
 #[inline]
 pub(crate) fn check_one_shot(item: *const Header, limiter: *const Limiter) -> Result<(), WaitError> {
-    refuse_if(|current| std::ptr::eq(current.item, item) || is_in_the_way(current, limiter))
+    let is_own = |current: Current| std::ptr::eq(current.item, item);
+    refuse_if(|worker| worker.items().any(is_own) || is_blocked(worker, limiter))
 }
 
 /// Refuses a wait for an item that still has to pass this lane, if the caller would wait for itself.
 pub(crate) fn check_lane(limiter: *const Limiter) -> Result<(), WaitError> {
-    refuse_if(|current| is_in_the_way(current, limiter))
+    refuse_if(|worker| is_blocked(worker, limiter))
 }
 
 /// Refuses a wait for a queue to become empty, if the caller would wait for itself. The caller would do so in three
@@ -123,12 +126,13 @@ pub(crate) fn check_lane(limiter: *const Limiter) -> Result<(), WaitError> {
 /// of the queue needs.
 #[inline]
 pub(crate) fn check_queue(queue: &Queue) -> Result<(), WaitError> {
-    refuse_if(|current| {
+    let is_awaited = |current: Current| {
         let home = current.pending_on();
         std::ptr::eq(current.queue(), queue)
             || home.is_some_and(|home| queue.lane_of(home).is_some())
             || queue.needs_context(current.lane())
-    })
+    };
+    refuse_if(|worker| worker.items().any(is_awaited))
 }
 
 /// Logs a warning, in debug builds, if an item of a queue with a rescuer waits for a queue without a rescuer. A rescuer
@@ -150,7 +154,8 @@ pub(crate) fn check_rescuers(awaited: &Queue) {
 
 /// Refuses a wait for this item's present run if the caller would wait for the end of its own run.
 pub(crate) fn check_run(work: &WorkItem) -> Result<(), WaitError> {
-    refuse_if(|current| std::ptr::eq(current.item, std::ptr::from_ref(work).cast()))
+    let is_own = |current: Current| std::ptr::eq(current.item, std::ptr::from_ref(work).cast());
+    refuse_if(|worker| worker.items().any(is_own))
 }
 
 /// Refuses a wait for the last submission of a reusable item, if the caller would wait for itself.
@@ -160,46 +165,88 @@ pub(crate) fn check_submission(work: &WorkItem) -> Result<(), WaitError> {
         let state = work.cell.load();
         state.is_pending_on_list().then(|| state.home())
     };
-    // After the first call of `home`, the awaited item may have begun, and other items may then have given up their
-    // slots. In that case, the caller's slot is the only one by now, but the awaited item does not need it. The second
-    // call of `home` detects this.
-    let needs_slot_of =
-        |current: &Current, home_then| current.is_only_slot_of(home_then) && home() == Some(home_then);
-    refuse_if(|current| {
-        home().is_some_and(|home| needs_slot_of(current, home))
-            || current.in_context() && is_in_context(home, current.lane())
+    refuse_if(|worker| {
+        // After the first call of `home`, the awaited item may have begun, and other items may then have given up their
+        // slots. In that case, the caller's items hold all slots by now, but the awaited item does not need one. The
+        // second call of `home` detects this.
+        let is_blocked_at = |home_then| {
+            let in_lane = worker.items().find(|current| current.queue().has_shard(home_then, current.lane()));
+            in_lane.is_some_and(|current| is_blocked(worker, current.lane())) && home() == Some(home_then)
+        };
+        let holds_context = |current: Current| current.in_context() && is_in_context(home, current.lane());
+        home().is_some_and(is_blocked_at) || worker.items().any(holds_context)
     })
 }
 
-/// Refuses a wait of the calling thread if `never_ends` is true of one of its items. A thread that is lent to an item
-/// has two items: this item, and the item that submitted it. Neither of them can end before the wait.
+/// Refuses a wait of the calling thread if the thread is a worker and `never_ends` is true. None of the worker's items
+/// can end before the wait.
 #[inline]
-fn refuse_if(never_ends: impl Fn(&Current) -> bool) -> Result<(), WaitError> {
-    let refuses = |worker: &WorkerThread| worker.items().any(|item| never_ends(&item));
-    match worker_thread::with_current(|worker| worker.is_some_and(refuses)) {
+fn refuse_if(never_ends: impl FnOnce(&WorkerThread) -> bool) -> Result<(), WaitError> {
+    match worker_thread::with_current(|worker| worker.is_some_and(never_ends)) {
         true => Err(WaitError::WouldDeadlock),
         false => Ok(()),
     }
 }
 
-/// Returns whether the calling item blocks this lane, so that no other item can pass the lane before the calling item
-/// ends.
-fn is_in_the_way(current: &Current, limiter: *const Limiter) -> bool {
-    let holds = std::ptr::eq(current.lane(), limiter) && current.holds_only_slot();
-    holds || keeps_only_slot_of(current, limiter)
+/// Returns whether the items that cannot end before the caller's wait block this lane, so that no other item can pass
+/// the lane before one of them ends. Besides the slots of their present runs, they may have slots for their next runs.
+fn is_blocked(worker: &WorkerThread, lane: *const Limiter) -> bool {
+    let is_in_lane = |current: &Current| std::ptr::eq(current.lane(), lane);
+    let slots = |current: Current| u64::from(is_in_lane(&current)) + u64::from(keeps_slot(&current, lane));
+    let held = || distinct_items(worker).map(slots).sum::<u64>();
+    if let Some(current) = worker.items().find(is_in_lane) {
+        return current.in_context() || are_all_slots_held(current.queue(), current.shard().limiter(), held);
+    }
+    let Some(queue) = worker.items().find_map(|current| queue_of_kept_slot(&current, lane)) else {
+        return false;
+    };
+    queue.limiters().any(|own| std::ptr::eq(own, lane) && are_all_slots_held(&queue, own, held))
 }
 
-/// Returns whether the calling item was given the only slot of this limiter for its next run.
-fn keeps_only_slot_of(current: &Current, limiter: *const Limiter) -> bool {
-    let kept = current.with_kept(|entry| {
-        let own = entry.shard().limiter();
-        let slots_of_the_caller = 1 + u64::from(std::ptr::eq(current.shard().limiter(), own));
-        let word = own.cell.load();
-        // `in_flight` acquires the writes of the items that left the limiter before `word` was read.
-        let holds = word.max() == 1 && word.active() <= slots_of_the_caller && own.cell.in_flight() > 0;
-        std::ptr::eq(own, limiter) && holds
+/// Returns whether all slots of this limiter of the queue are held. `held` returns the number of slots that are held by
+/// items which cannot end before the caller. While the queue is frozen, the answer refers to the slots that the limiter
+/// has when the queue is not frozen. If the answer is true, the caller sees the effects of all items that are done.
+///
+/// `held` is called last, because another thread may take a slot for a next run away at any time.
+pub(super) fn are_all_slots_held(queue: &Queue, limiter: &Limiter, held: impl FnOnce() -> u64) -> bool {
+    let word = limiter.cell.load();
+    let max = match word.max() {
+        0 => queue.max_active() as u64,
+        max => max,
+    };
+    // `in_flight` acquires the writes of the items that left the limiter before `word` was read.
+    word.active() >= max && limiter.cell.in_flight() > 0 && word.active() <= held()
+}
+
+/// Returns the items that cannot end before the caller. In contrast to [`WorkerThread::items`], returns an item only
+/// once even if its thread, which waits for a fork of the item, runs a part of this fork.
+fn distinct_items(worker: &WorkerThread) -> impl Iterator<Item = Current> {
+    let is_first = move |n: usize, item: &Current| {
+        !worker.items().take(n).any(|earlier| std::ptr::eq(earlier.item, item.item))
+    };
+    worker.items().enumerate().filter(move |(n, item)| is_first(*n, item)).map(|(_, item)| item)
+}
+
+/// Returns the shards of the items that cannot end before the caller, one for each item.
+pub(super) fn shards_of_items() -> Vec<NonNull<Shard>> {
+    worker_thread::with_current(|worker| {
+        worker.map(|worker| distinct_items(worker).map(|current| current.shard).collect()).unwrap_or_default()
+    })
+}
+
+/// Returns whether the item was given a slot of this limiter for its next run.
+fn keeps_slot(current: &Current, limiter: *const Limiter) -> bool {
+    current.with_kept(|entry| std::ptr::eq(entry.shard().limiter(), limiter)) == Some(true)
+}
+
+/// Returns the queue of this limiter, if the item was given a slot of the limiter for its next run. The result keeps
+/// the queue in memory, even if another thread cancels that run.
+fn queue_of_kept_slot(current: &Current, limiter: *const Limiter) -> Option<QueueRef> {
+    let queue = current.with_kept(|entry| {
+        let shard = entry.shard();
+        std::ptr::eq(shard.limiter(), limiter).then(|| shard.queue().reference())
     });
-    kept == Some(true)
+    queue.flatten()
 }
 
 /// Runs `wait`, which may block, under a blocking guard.

@@ -42,7 +42,7 @@ use crate::policy::waits::{Id, Need, Picture, Slots, Waiter};
 use crate::protocol::flush::Flush;
 use crate::protocol::one_shot::OneShotCell;
 use crate::protocol::signal::Signal;
-use crate::sys::fork::PerProcess;
+use crate::sys::fork::{Origin, PerProcess};
 use crate::sys::machine;
 use crate::sys::sync::{Mutex, MutexGuard};
 
@@ -121,9 +121,13 @@ struct Node {
 unsafe impl Send for Node {}
 
 /// The items of a scope that have not ended. Each item is listed with its [`Need`], for which the item that opened the
-/// scope waits.
-#[derive(Default, Debug)]
-pub(crate) struct Roll(Mutex<Members>);
+/// scope waits. A forked process leaves the roll alone, because a thread of the parent may have held the lock at the
+/// fork.
+#[derive(Debug)]
+pub(crate) struct Roll {
+    members: Mutex<Members>,
+    origin: Origin,
+}
 
 #[derive(Default, Debug)]
 struct Members {
@@ -205,20 +209,6 @@ impl Drop for OpenScope<'_> {
     }
 }
 
-/// Returns whether the item that opened this scope is stuck, now that the scope's roll has a new member. If so, logs a
-/// report.
-pub(crate) fn closes_cycle(roll: &Roll) -> bool {
-    if !KEPT {
-        return false;
-    }
-    let has_opened = |_: &usize, node: &Node| node.scopes.iter().any(|scope| std::ptr::eq(*scope, roll));
-    let report = report_if(&REGISTER.lock(), has_opened);
-    if let Some(report) = &report {
-        report!(error, "an item of a scope is refused because the scope would never end: {report}");
-    }
-    report.is_some()
-}
-
 /// Logs a report if an item is stuck. A worker calls this after it has given a running item the slot of its next run,
 /// because that item may be waiting for another item that needs this slot.
 pub(crate) fn slot_was_kept() {
@@ -232,13 +222,33 @@ pub(crate) fn slot_was_kept() {
 }
 
 impl Roll {
-    /// Adds an item that needs a slot of this lane. Returns the item's number.
-    pub(crate) fn enlist(&self, limiter: *const Limiter) -> u64 {
-        self.change(|members| {
+    /// Makes the empty roll of a scope whose queue belongs to the process of this origin.
+    pub(crate) fn new(origin: Origin) -> Self {
+        Self { members: Mutex::default(), origin }
+    }
+
+    /// Adds an item that needs a slot of this lane. Returns the item's number. If the item that opened the scope would
+    /// be stuck because of the new item, logs a report, and returns `None`.
+    pub(crate) fn enlist(&self, limiter: *const Limiter) -> Option<u64> {
+        let number = self.change(|members| {
             members.next += 1;
             members.by_number.insert(members.next, Member { need: Need::Slot(limiter.addr()), item: 0 });
             members.next
-        })
+        });
+        let Some(report) = self.report_if_stuck() else { return Some(number) };
+        // The logger is user code, and may wait. By then, the scope no longer waits for the refused item.
+        self.strike(number);
+        report!(error, "an item of a scope is refused because the scope would never end: {report}");
+        None
+    }
+
+    /// Returns a report if the item that opened the scope is stuck.
+    fn report_if_stuck(&self) -> Option<String> {
+        if !KEPT {
+            return None;
+        }
+        let has_opened = |_: &usize, node: &Node| node.scopes.iter().any(|scope| std::ptr::eq(*scope, self));
+        report_if(&REGISTER.lock(), has_opened)
     }
 
     /// Notes that the member with this number is the item at this address. The item is not queued yet.
@@ -257,7 +267,7 @@ impl Roll {
     }
 
     fn change<R: Default>(&self, change: impl FnOnce(&mut Members) -> R) -> R {
-        if KEPT { change(&mut self.0.lock()) } else { R::default() }
+        if KEPT && !self.origin.is_forked() { change(&mut self.members.lock()) } else { R::default() }
     }
 }
 
@@ -349,7 +359,8 @@ impl Node {
     fn needs(&self, nodes: &BTreeMap<usize, Self>) -> Vec<Need> {
         // SAFETY: a scope stays open, and its roll stays in memory, as long as the roll is in the list.
         let rolls = self.scopes.iter().map(|roll| unsafe { &**roll });
-        let members = rolls.flat_map(|roll| roll.0.lock().by_number.values().copied().collect::<Vec<_>>());
+        let members =
+            rolls.flat_map(|roll| roll.members.lock().by_number.values().copied().collect::<Vec<_>>());
         // If this item joins a member, and the member's deadline will cancel the member, that member does not keep the
         // scope open.
         let is_cancelled_in_time = |member: &Member| match self.target {

@@ -15,8 +15,8 @@ use std::ptr;
 use libc::{c_int, sigset_t};
 
 use super::thread_id;
-use crate::sys::machine;
 use crate::sys::sync::{AtomicU64, Ordering};
+use crate::sys::{lossy, machine};
 
 /// Signals that a thread's own faults raise. If they were blocked, they would kill the process without a message. For
 /// example, the standard library reports a stack overflow in its handler for `SIGSEGV`.
@@ -153,7 +153,7 @@ impl SignalMask {
             if let Some(mask) = MAIN_THREAD.told_in(step) {
                 return Ok(mask);
             }
-            match parse(&std::fs::read_to_string("/proc/self/status")?) {
+            match parse(&lossy::read("/proc/self/status")?) {
                 // The system's lock on the mask orders these accesses. The main thread stores a step before it blocks
                 // its signals, and this thread loads the step again after it has read the mask.
                 Shown::Blocks(mask) if MAIN_THREAD.step() == step => return Ok(Self(mask)),
@@ -278,6 +278,19 @@ mod tests {
         // Some attempts fail because the main thread of the test harness makes threads at the same time.
         let agrees = || in_a_thread(SignalMask::of_main_thread).is_ok_and(|mask| mask.0 == of_main());
         assert!((0..1000).any(|_| agrees()));
+    }
+
+    /// spec: E2: the name of the main thread need not be UTF-8.
+    #[test]
+    fn the_mask_of_a_main_thread_of_any_name_is_read() {
+        const CHILD: &str = "CMWQ_TEST_NAME";
+        if std::env::var_os(CHILD).is_none() {
+            let test = "sys::thread::linux::signals::tests::the_mask_of_a_main_thread_of_any_name_is_read";
+            return testkit::assert_passed(&testkit::again(test).env(CHILD, "1").output().unwrap());
+        }
+        std::fs::write(format!("/proc/self/task/{}/comm", std::process::id()), b"gr\xe4n").unwrap();
+        // An attempt may fail because the main thread makes a thread at the same time.
+        assert!((0..1000).any(|_| in_a_thread(SignalMask::of_main_thread).is_ok()));
     }
 
     /// spec: E2
