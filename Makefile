@@ -20,7 +20,7 @@ help:
 	@echo "make demo   run the demo: checksums of /usr/share/doc, and the four timelines"
 	@echo "make test   run the whole test suite: unit, integration, model, documentation and loom tests"
 	@echo "make check  check format, lints and documentation; warnings are errors"
-	@echo "make bench  run all benchmarks (QUICK=1 for a first look)"
+	@echo "make bench  run the main benchmarks (QUICK=1 for a first look)"
 	@echo "make loom   run every loom model at its own depth; ONLY=limiter runs those of one file"
 	@echo "make soak   run every operation at random for SECONDS=600 seconds with exact accounts; SEED=n repeats a run"
 	@echo "make gate   run the checks that take too long for the CI, a line for each; continues after an interruption"

@@ -247,7 +247,7 @@
 //!
 //! Put a guard around each call that may sleep: file and network I/O, locks that are held for long, channels, joins of
 //! foreign threads. While an item is inside a guard, items that are queued behind it can start immediately. A guard
-//! costs about 20 ns while no item waits. If items wait, the guard may also wake a worker. [`may_block()`] is for calls
+//! costs 10 to 20 ns while no item waits. If items wait, the guard may also wake a worker. [`may_block()`] is for calls
 //! that are usually short. The waits of this crate have guards of their own. The module [`mod@blocking`], which has the
 //! name of the function [`blocking()`], contains locks, channels, files, threads and processes with guards.
 //!
@@ -261,9 +261,9 @@
 //!   the methods, and [`ExecutorBuilder::detection`] chooses one. A preempted worker does not count as asleep.
 //!   [`Executor::undeclared_blockers`] lists the types of the items that slept without a guard while others waited.
 //! * An item of a per-CPU queue that uses its CPU for 10 ms ([`ExecutorBuilder::hog_threshold`]) counts as [CPU
-//!   intensive](WorkQueueBuilder::cpu_intensive) from then on. [`Executor::hogs`] lists the types of such items, and
-//!   the log names them. In queues of other kinds, such an item is treated like any other, and is on no list. The
-//!   histogram of a queue's [run times](Latency::run) shows if there are such items, and `tracing` events show which.
+//!   intensive](WorkQueueBuilder::cpu_intensive) from then on. [`Executor::hogs`] lists the types of such items. The
+//!   log names a type the 4th time, then ever more rarely. In other queues, such an item is treated like any other, and
+//!   is on no list. There, [run times](Latency::run) show if there are such items, and `tracing` events show which.
 //! * The number of threads stays bounded. A pool replaces workers that were found asleep without a guard (*sleepers*)
 //!   or that keep their CPU. It replaces the first of them without delay, as many as it has CPUs. For each sleeper that
 //!   wakes up, it replaces one more sleeper without delay. So the number of sleepers may double in the time of one
@@ -332,9 +332,9 @@
 //! # Features
 //!
 //! * `hwloc`, on by default: the C library hwloc finds the caches, cores and nodes on every system that hwloc supports,
-//!   and [`TopologySource::Xml`] is available. This feature needs libhwloc 2 with its headers, and pkg-config. Without
-//!   this feature, the crate needs nothing but Rust. On Linux, the crate then reads `/sys`, which leads to the same
-//!   pods. On other systems, it treats all CPUs as equals.
+//!   and [`TopologySource::Xml`] is available. The build needs libhwloc 2, libudev, their headers, and pkg-config; the
+//!   program needs [both libraries](guide::containers). Without this feature, the crate needs nothing but Rust. Then it
+//!   reads `/sys` on Linux, which leads to the same pods. Elsewhere, it treats all CPUs as equals.
 //! * `control`: a Unix socket through which a client inspects a running process and changes its queues: see the module
 //!   `control`. This feature brings in `serde`, `serde_json` and `rustix`.
 //! * `metrics`: passes the counters and gauges of queues and pools to the recorder of the crate `metrics`, for

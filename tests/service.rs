@@ -88,8 +88,18 @@ impl Drop for Service {
 
 /// Sends a request on its own connection. Returns status, header fields and body.
 fn request(address: &str, line: &str, body: &str) -> io::Result<(u16, String, String)> {
+    request_within(Duration::from_secs(60), address, line, body)
+}
+
+/// Sends a request on its own connection, and fails if the service sends nothing for this time.
+fn request_within(
+    time: Duration,
+    address: &str,
+    line: &str,
+    body: &str,
+) -> io::Result<(u16, String, String)> {
     let mut connection = TcpStream::connect(address)?;
-    connection.set_read_timeout(Some(Duration::from_secs(60)))?;
+    connection.set_read_timeout(Some(time))?;
     let length = body.len();
     write!(
         connection,
@@ -101,6 +111,14 @@ fn request(address: &str, line: &str, body: &str) -> io::Result<(u16, String, St
     let status =
         head.split(' ').nth(1).and_then(|status| status.parse().ok()).ok_or(io::ErrorKind::InvalidData)?;
     Ok((status, head.to_lowercase(), body.to_owned()))
+}
+
+/// Sends a job on its own connection, but only the first byte of its body, `x`.
+fn slow_client(address: &str, length: usize) -> TcpStream {
+    let mut client = TcpStream::connect(address).expect("it listens");
+    let head = "POST /jobs HTTP/1.1\r\nHost: test\r\nConnection: close";
+    write!(client, "{head}\r\nContent-Length: {length}\r\n\r\nx").expect("sent");
+    client
 }
 
 fn sum_of(body: &str, rounds: usize) -> String {
@@ -181,14 +199,12 @@ fn the_service_sheds_load_beyond_its_bound_and_finishes_accepted_jobs() {
     assert_eq!(accepted, answered.into_inner(), "every accepted job was answered");
 }
 
-/// One job waits for its slow client, and a second job waits for the first one. The service ends without waiting for
-/// them. It reports both jobs, and the client of the second job gets an error.
+/// One job waits for its slow client, and two further jobs wait for the first one. The client of the second job is
+/// slow, too. The service ends without waiting for them. It reports all jobs, and the client of the third job gets an
+/// error.
 #[test]
 fn jobs_that_do_not_end_in_time_are_reported() {
     let mut service = Service::start(&["--active", "1", "--grace", "0"]);
-    let mut slow = TcpStream::connect(&service.address).expect("it listens");
-    write!(slow, "POST /jobs HTTP/1.1\r\nHost: test\r\nContent-Length: 5000\r\n\r\nto be continued")
-        .expect("sent");
     let has_accepted = |jobs: usize| {
         let stats = || request(&service.address, "GET /stats", "").expect("an answer").2;
         (0..6000).any(|_| {
@@ -196,16 +212,20 @@ fn jobs_that_do_not_end_in_time_are_reported() {
             stats().starts_with(&format!("accepted {jobs},"))
         })
     };
-    assert!(has_accepted(1));
+    let _slow = [1, 2].map(|jobs| {
+        let client = slow_client(&service.address, 5000);
+        assert!(has_accepted(jobs));
+        client
+    });
     std::thread::scope(|threads| {
         let waits = threads.spawn(|| request(&service.address, "POST /jobs", "abc").expect("an answer"));
-        assert!(has_accepted(2));
+        assert!(has_accepted(3));
         service.terminate();
         assert_eq!(waits.join().expect("it has an answer").0, 503);
     });
     let mut text = String::new();
     service.output.read_to_string(&mut text).expect("its output ends with it");
-    assert!(text.contains("; jobs: 1 dropped, 1 running, 0 timers cancelled"), "{text}");
+    assert!(text.contains("; jobs: 2 dropped, 1 running, 0 timers cancelled"), "{text}");
     assert_eq!(service.process.wait().expect("it ends").code(), Some(1));
 }
 
@@ -218,14 +238,7 @@ fn slow_clients_delay_no_others() {
     const SLOW: usize = 3;
     const LENGTH: usize = 5000;
     let service = Service::start(&["--active", "4"]);
-    let slow: Vec<_> = (0..SLOW)
-        .map(|_| {
-            let mut client = TcpStream::connect(&service.address).expect("it listens");
-            let head = "POST /jobs HTTP/1.1\r\nHost: test\r\nConnection: close";
-            write!(client, "{head}\r\nContent-Length: {LENGTH}\r\n\r\nx").expect("sent");
-            client
-        })
-        .collect();
+    let slow: Vec<_> = (0..SLOW).map(|_| slow_client(&service.address, LENGTH)).collect();
     for _ in 0..20 {
         let (status, _, body) = request(&service.address, "POST /jobs", "abc").expect("an answer");
         assert_eq!((status, body), (200, sum_of("abc", 1)));
@@ -239,6 +252,36 @@ fn slow_clients_delay_no_others() {
     }
     service.terminate();
     assert_eq!(service.account(), (SLOW + 20, SLOW + 20));
+}
+
+/// Many clients withhold the bodies of jobs that the service refuses. The service still answers requests without a
+/// body.
+#[test]
+fn slow_clients_that_are_refused_stop_no_health_check() {
+    const SLOW: usize = 300;
+    let service = Service::start(&["--active", "1", "--pending", "1", "--patience", "600"]);
+    let slow: Vec<_> = (0..SLOW).map(|_| slow_client(&service.address, 5000)).collect();
+    // If many connections come at once, the HTTP library may have no thread for one of them until another connection
+    // ends. So each request has several attempts.
+    let ask = |path: &str| {
+        let line = format!("GET {path}");
+        let attempt = |_| request_within(Duration::from_secs(5), &service.address, &line, "").ok();
+        (0..20).find_map(attempt).expect("an answer")
+    };
+    // The service accepts one or two of the jobs. It accepts the second one only after the first one has begun.
+    let others_are_refused = (0..6000).any(|_| {
+        std::thread::sleep(Duration::from_millis(10));
+        let stats = ask("/stats").2;
+        [SLOW - 2, SLOW - 1].iter().any(|shed| stats.contains(&format!(", shed {shed},")))
+    });
+    assert!(others_are_refused);
+    for _ in 0..10 {
+        assert_eq!(ask("/health").0, 200);
+    }
+    drop(slow);
+    service.terminate();
+    let (accepted, finished) = service.account();
+    assert_eq!(accepted, finished);
 }
 
 /// A job with so many rounds that no test waits for its end.

@@ -8,7 +8,8 @@
 //!
 //! Each change calls `reschedule`, which moves the pending save to a later time. The last change of a burst is never
 //! lost, because the save sees all changes that were made before each of the calls. At the end, `flush` runs the
-//! pending save immediately. A periodic item reports the progress.
+//! pending save immediately, even if the input has failed. If the last save fails, the program fails. A periodic item
+//! reports the progress.
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "stands in for a user of the crate")]
 
 use std::error::Error;
@@ -20,7 +21,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use cmwq::{Work, WorkQueue, blocking};
+use cmwq::{QueueError, Work, WorkQueue, blocking};
 
 const HELP: &str = "usage: delayed [--quiet MILLISECONDS] [FILE]
 
@@ -38,6 +39,8 @@ struct Document {
     file: PathBuf,
     changes: AtomicUsize,
     saves: AtomicUsize,
+    /// The error of the last save, or `None` if that save succeeded.
+    failure: Mutex<Option<io::Error>>,
 }
 
 impl Document {
@@ -101,14 +104,19 @@ fn edit(args: &Args) -> Result<(), Box<dyn Error>> {
         file: args.file.clone(),
         changes: AtomicUsize::new(0),
         saves: AtomicUsize::new(0),
+        failure: Mutex::default(),
     });
     let queue = WorkQueue::new("documents");
     let begun = Instant::now();
     let save = {
         let document = Arc::clone(&document);
-        Work::new(move || match document.save() {
-            Ok(bytes) => println!("{:6} ms  saved {bytes} bytes", begun.elapsed().as_millis()),
-            Err(error) => eprintln!("{}: {error}", document.file.display()),
+        Work::new(move || {
+            let saved = document.save();
+            match &saved {
+                Ok(bytes) => println!("{:6} ms  saved {bytes} bytes", begun.elapsed().as_millis()),
+                Err(error) => eprintln!("{}: {error}", document.file.display()),
+            }
+            *document.failure.lock().unwrap() = saved.err();
         })
     };
     let report = {
@@ -128,6 +136,21 @@ fn edit(args: &Args) -> Result<(), Box<dyn Error>> {
         document.changes.fetch_add(1, Relaxed);
         queue.item(&save).after(args.quiet).reschedule().map(drop)
     };
+    let input = change_by_input(change);
+    // A pending save runs now. It also saves the changes that came before an error of the input.
+    save.flush()?;
+    report.cancel_and_wait()?;
+    let (changes, saves) = (document.changes.load(Relaxed), document.saves.load(Relaxed));
+    println!("{changes} changes, {saves} saves of {}", args.file.display());
+    let failure = document.failure.lock().unwrap().take();
+    match failure {
+        Some(error) => Err(format!("the last save has failed: {error}").into()),
+        None => input,
+    }
+}
+
+/// Calls `change` with each line of the input, or plays a script at a terminal.
+fn change_by_input(change: impl Fn(String) -> Result<(), QueueError>) -> Result<(), Box<dyn Error>> {
     if io::stdin().is_terminal() {
         for (words, pause) in [("the quick brown fox", 400), ("jumps over", 900), ("the lazy dog", 0)] {
             for word in words.split(' ') {
@@ -141,10 +164,5 @@ fn edit(args: &Args) -> Result<(), Box<dyn Error>> {
             change(line?)?;
         }
     }
-    // A pending save runs now.
-    save.flush()?;
-    report.cancel_and_wait()?;
-    let (changes, saves) = (document.changes.load(Relaxed), document.saves.load(Relaxed));
-    println!("{changes} changes, {saves} saves of {}", args.file.display());
     Ok(())
 }

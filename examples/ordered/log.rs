@@ -54,10 +54,7 @@ impl Log {
         self.queue.enqueue(&self.commit)?;
         // The flush waits for that run.
         self.commit.flush()?;
-        match &*self.shared.failure.lock().unwrap() {
-            None => Ok(()),
-            Some(error) => Err(format!("the log cannot be written: {error}").into()),
-        }
+        self.check()
     }
 
     /// Writes a last line after all commits. Returns the number of commits.
@@ -69,7 +66,16 @@ impl Log {
             cmwq::blocking(|| writeln!(file, "end").and_then(|()| file.sync_data()))
         })?;
         last.join()??;
+        self.check()?;
         Ok(self.shared.commits.load(Ordering::Relaxed))
+    }
+
+    /// Returns an error if any commit has failed.
+    fn check(&self) -> Result<(), Box<dyn std::error::Error>> {
+        match &*self.shared.failure.lock().unwrap() {
+            None => Ok(()),
+            Some(error) => Err(format!("the log cannot be written: {error}").into()),
+        }
     }
 }
 

@@ -17,17 +17,23 @@
 //! * **Load shedding** (`jobs.rs`). The queue's `max_pending` is the bound. Each job reserves its place by a permit. A
 //!   request that gets no permit is answered with 503 and `Retry-After`, and the service does not read its body.
 //! * **Items that compute and block.** One item reads the body, computes and answers, in plain code. While it waits for
-//!   the client, it does not count as running. So slow clients cost no CPU, and as many jobs compute as there are CPUs.
+//!   the client, it does not count as running. So slow clients cost no CPU, and other jobs compute meanwhile.
+//! * **Slow clients** (`client.rs`). Answers that may wait for a body have a queue of their own, `bodies`. So slow
+//!   clients do not delay the answers to requests without a body, such as `/health`. But the HTTP library has no
+//!   timeouts. A client that withholds its body holds a place until it goes away: one of the `--active` places of the
+//!   jobs, or one of the 64 places of `bodies`. If such clients hold all these places, other clients that send a body
+//!   wait, even for longer than `--patience`. At the end, the service waits for such clients for `--grace`, and then
+//!   fails. So a proxy with a timeout for reads belongs in front of the service.
 //! * **Deadlines.** A job that has not ended after `--patience` is given up. If it has not begun, it does not run.
 //!   Otherwise it stops at its next check of its token.
 //! * **Every client is answered** (`client.rs`). The item owns the client. When the item is refused, comes too late or
-//!   is dropped by the shutdown, the client's destructor answers 503.
+//!   is dropped by the shutdown, the client's destructor answers 503, on a new thread.
 //! * **Background tasks** (`tasks.rs`). The answer contains the path at which the client finds the result later. A
 //!   table keeps the `JoinHandle` of each task. A client can ask a task to stop.
 //! * **Periodic work.** Periodic items compute the rate of the jobs, and remove old results. Their queue costs no
 //!   thread.
 //! * **Urgent answers.** The queue of `/health`, `/stats` and `/metrics` has high priority, so the service answers
-//!   these requests even while all CPUs compute.
+//!   these requests even while all CPUs compute and many clients are slow.
 //! * **Metrics** (built with `--features metrics`): `GET /metrics`, for Prometheus, by the crates `metrics` and
 //!   `metrics-exporter-prometheus`.
 //! * **Control** (built with `--features control`): a Unix socket serves the executor. Its clients can observe the
@@ -57,21 +63,24 @@ mod tasks;
 
 use std::error::Error;
 use std::process::ExitCode;
-use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use cmwq::{Executor, PeriodicHandle, QueueError, WorkQueue};
 use tiny_http::Server;
 
 use crate::args::{Args, HELP};
-use crate::client::{Answers, Client};
+use crate::client::Answers;
 use crate::ending::Ending;
 use crate::jobs::{Account, Jobs};
 use crate::load::Load;
 use crate::observed::Observed;
 use crate::routes::Routes;
 use crate::tasks::Tasks;
+
+/// How long the service waits, after the shutdown, for the answers that destructors send.
+const LAST_ANSWERS: Duration = Duration::from_secs(1);
 
 fn main() -> ExitCode {
     let args = match args::parse(lexopt::Parser::from_env()) {
@@ -111,7 +120,9 @@ fn run(args: &Args) -> Result<(), Box<dyn Error>> {
     // The load starts before `Observed` prints its addresses, so that the clients of these addresses find the load's
     // queues.
     let load = if args.load > 0 { Some(Load::start(args.load)?) } else { None };
-    let routes = Routes { jobs, tasks, answers, observed: Observed::start(&server, &account)? };
+    let (unanswered, all_answered) = mpsc::channel::<()>();
+    let observed = Observed::start(&server, &account)?;
+    let routes = Routes { jobs, tasks, answers, observed, unanswered };
 
     let ended = loop {
         match server.recv() {
@@ -124,10 +135,13 @@ fn run(args: &Args) -> Result<(), Box<dyn Error>> {
     println!("stopping: {account}");
     // Requests that were not accepted get an answer that refuses them. Connections that arrive now are closed.
     while let Ok(Some(request)) = server.try_recv() {
-        routes.answers.refuse(Client::new(request));
+        routes.refuse(request);
     }
     drop((server, periodic, load));
     let report = executor.shutdown(args.grace)?;
+    // The wait ends when no sender is left. So it ends when all clients are answered, or when the time has passed.
+    drop(routes);
+    let _no_message = all_answered.recv_timeout(LAST_ANSWERS);
     println!("stopped: {account}");
     println!("{report}");
     match report.is_complete() && account.is_closed() && !ending.hurry.is_cancelled() {

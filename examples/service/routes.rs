@@ -1,6 +1,7 @@
 //! The requests, and the functions that answer them.
 
 use std::sync::Arc;
+use std::sync::mpsc::Sender;
 
 use tiny_http::{Method, Request};
 
@@ -25,13 +26,15 @@ pub(crate) struct Routes {
     pub(crate) tasks: Arc<Tasks>,
     pub(crate) answers: Answers,
     pub(crate) observed: Observed,
+    /// Each client has a clone of this sender until it is answered.
+    pub(crate) unanswered: Sender<()>,
 }
 
 impl Routes {
     /// Takes a request, without waiting for its client.
     pub(crate) fn take(&self, request: Request) {
         let (method, url) = (request.method().clone(), request.url().to_owned());
-        let client = Client::new(request);
+        let client = self.client(request);
         let path = url.split('?').next().unwrap_or_default();
         match (method, path) {
             (Method::Post, "/jobs") => self.jobs.submit(client, &url),
@@ -40,7 +43,7 @@ impl Routes {
             (Method::Get, "/health") => self.answers.send(client, 200, "healthy\n"),
             (Method::Get, "/stats") => self.answers.send(client, 200, format!("{}\n", self.jobs.account())),
             (Method::Get, "/metrics") => match self.observed.metrics() {
-                Some(text) => self.answers.send_by(client, move |_| Answer::new(200, text())),
+                Some(text) => self.answers.send_by(client, move || Answer::new(200, text())),
                 None => self.answers.send(client, 404, "this was built without the feature metrics\n"),
             },
             (_, "/" | "/jobs" | "/tasks" | "/health" | "/stats" | "/metrics") => {
@@ -48,6 +51,15 @@ impl Routes {
             }
             (method, path) => self.task(client, &method, path),
         }
+    }
+
+    /// Tells the client that the service is busy, without waiting for the client.
+    pub(crate) fn refuse(&self, request: Request) {
+        self.answers.refuse(self.client(request));
+    }
+
+    fn client(&self, request: Request) -> Client {
+        Client::new(request, self.unanswered.clone())
     }
 
     fn start_task(&self, client: Client, url: &str) {
@@ -58,10 +70,7 @@ impl Routes {
         // The permit reserves a place before the body is read, so that an accepted task has a place.
         let Ok(permit) = self.tasks.reserve() else { return self.answers.refuse(client) };
         let tasks = Arc::clone(&self.tasks);
-        self.answers.send_by(client, move |client| match client.read_body() {
-            Ok(body) => tasks.start(permit, body, rounds),
-            Err(answer) => answer,
-        });
+        self.answers.send_by_body(client, move |body| tasks.start(permit, body, rounds));
     }
 
     /// Answers a request for a task by its number.
@@ -73,6 +82,6 @@ impl Routes {
             _ => Some(Answer::new(405, ABOUT)),
         });
         let answer = answer.unwrap_or_else(|| Answer::new(404, ABOUT));
-        self.answers.send_by(client, move |_| answer);
+        self.answers.send_by(client, move || answer);
     }
 }

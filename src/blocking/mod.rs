@@ -13,7 +13,7 @@
 //! | reading and writing files, pipes, sockets | [`io::Blocking`] around the file, pipe or socket | in each call |
 //! | `sleep`, `park`, `JoinHandle::join` | [`thread::sleep`], [`thread::park`], [`thread::JoinHandle`] | in each call |
 //! | `Child::wait`, `Command::output` | [`process::Child`], [`process::output`] | in each call |
-//! | `block_on` of a runtime | [`block_on`] | while the future is not ready |
+//! | `block_on` of `futures` or `pollster`, for futures that need no runtime | [`block_on`] | while the future is not ready |
 //!
 //! Sleeps, channels and condition variables also have waits that end early when the calling item is
 //! [asked to stop](crate::is_cancelled). Their names end in `_cancellable`.
@@ -27,7 +27,8 @@
 //! # Other calls
 //!
 //! For all other calls, use the function that has the same name as this module: [`blocking(|| …)`](crate::blocking()).
-//! `use cmwq::blocking;` imports both the module and the function.
+//! `use cmwq::blocking;` imports both the module and the function. Futures that need tokio's runtime, such as timers
+//! and sockets, need such a call: `blocking(|| handle.block_on(future))`, with the runtime's `Handle`.
 //!
 //! # Examples
 //!

@@ -63,7 +63,7 @@
 //! ```
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! use cmwq::blocking::thread;
-//! use cmwq::{CancelToken, JoinError, WorkQueue};
+//! use cmwq::{CancelToken, JoinError, QueueError, WorkQueue};
 //! use std::time::Duration;
 //!
 //! let queue = WorkQueue::new("requests");
@@ -74,12 +74,12 @@
 //! let page = queue.item(move || {
 //!     let own = cmwq::cancel_token(); // A child of `request`.
 //!     let part = parts.item(|| thread::sleep_cancellable(Duration::from_secs(3600)).is_ok());
-//!     part.token(&own).spawn().unwrap().join().unwrap_or(false)
+//!     Ok::<_, QueueError>(part.token(&own).spawn()?.join().unwrap_or(false))
 //! });
 //! let page = page.token(&request).spawn()?;
 //! request.cancel(); // The client has gone.
 //! match page.join() {
-//!     Ok(is_complete) => assert!(!is_complete, "the part stopped early"),
+//!     Ok(is_complete) => assert!(!is_complete?, "the part stopped early"),
 //!     Err(JoinError::Cancelled) => println!("the page did not begin"),
 //!     Err(error) => return Err(error.into()),
 //! }
@@ -112,9 +112,9 @@
 //!
 //! * If the token of an item is cancelled, either the item runs, or its owner learns that it does not run. The item
 //!   does not run if the cancel comes before a worker takes the item.
-//! * A submission with a cancelled token, or with a deadline in the past, is accepted if there is room. The item's
-//!   owner learns that the item does not run, just as if the cancel or the deadline had come after the submission. So a
-//!   caller handles one case instead of two.
+//! * A submission with a cancelled token, or with a deadline in the past, is accepted if there is room. A delayed
+//!   submission without bytes needs no room. The item's owner learns that the item does not run, just as if the cancel
+//!   or the deadline had come after the submission. So a caller handles one case instead of two.
 //! * A cancel never waits for an item. It calls the wakers of tasks that wait, and it drops the closures of delayed
 //!   items. Do not cancel a token while you hold a lock that a waker or a destructor needs.
 //! * If all handles of a parent token are dropped, a cancel of the parent's ancestors still cancels its children. A

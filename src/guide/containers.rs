@@ -1,4 +1,4 @@
-//! Containers: CPU quota, seccomp, perf, and limits of tasks.
+//! Containers: shared libraries, CPU quota, seccomp, perf, and limits of tasks.
 //!
 //! The executor adapts to the limits of its container. The [dump](crate::Executor::dump) shows these limits and the
 //! calls that were denied:
@@ -31,6 +31,17 @@
 //! }
 //! # Ok(())
 //! # }
+//! ```
+//!
+//! # Shared libraries
+//!
+//! A program with the default features needs two C libraries at run time: `libhwloc.so.15`, which the build links
+//! dynamically, and `libudev.so.1`, which hwloc needs. Without them, the program does not start. Either install them in
+//! the image, or build without the feature `hwloc`. On Linux, both builds find the same caches, cores and nodes.
+//!
+//! ```text
+//! apt-get install libhwloc15 libudev1    # in the image, on Debian or Ubuntu
+//! cargo add cmwq --no-default-features   # or, in the program, to do without both
 //! ```
 //!
 //! # CPU quota

@@ -60,7 +60,7 @@
 //! |---|---|
 //! | `rayon::spawn`, `spawn_fifo` | [`spawn_detached`](crate::WorkQueue::spawn_detached) |
 //! | `ThreadPoolBuilder::new().num_threads(n)` | `WorkQueue::builder(name)` with [`max_active_total(n)`](crate::WorkQueueBuilder::max_active_total) |
-//! | `pool.install(f)` | [`spawn(f)`](crate::WorkQueue::spawn), and `join` |
+//! | `pool.install(f)` | [`s.spawn(f)`](crate::Scope::spawn) in a [`scope`](crate::WorkQueue::scope), and `join`; if `f` borrows nothing, [`spawn(f)`](crate::WorkQueue::spawn) and `join` |
 //! | `scope`, `in_place_scope` | [`scope`](crate::WorkQueue::scope), whose body runs on the caller's thread |
 //! | `s.spawn(\|s\| …)` in an item | [`s.spawn`](crate::Scope::spawn) in an item that has captured `s` |
 //! | `par_iter().map(f).collect()` | [`map(inputs, f)`](crate::WorkQueue::map)`.collect::<Result<Vec<_>, RunError>>()?`: an iterator, in the order of the inputs |
@@ -68,6 +68,19 @@
 //! | `par_chunks`, `par_chunks_mut` | [`Scope::chunks`](crate::Scope::chunks), [`chunks_mut`](crate::Scope::chunks_mut) |
 //! | `rayon::join(a, b)` | [`join(a, b)`](crate::join) inside an item; outside of items, it calls one closure after the other |
 //! | `panic_handler`, `start_handler`, `exit_handler` | [`panic_handler`](crate::ExecutorBuilder::panic_handler), [`on_thread_start`](crate::ExecutorBuilder::on_thread_start), [`on_thread_stop`](crate::ExecutorBuilder::on_thread_stop) |
+//!
+//! `pool.install(|| words.join(" "))`, whose closure borrows `words`, becomes:
+//!
+//! ```
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use cmwq::{RunError, WorkQueue};
+//!
+//! let (queue, words) = (WorkQueue::new("texts"), ["to", "be"]);
+//! let text = queue.scope(|s| Ok::<_, RunError>(s.spawn(|| words.join(" "))?.join()?))?;
+//! assert_eq!(text, "to be");
+//! # Ok(())
+//! # }
+//! ```
 //!
 //! # What changes
 //!

@@ -59,9 +59,16 @@
 //! [`flush_async`](crate::WorkQueue::flush_async), [`wait_idle_async`](crate::WorkQueue::wait_idle_async),
 //! [`drain_async`](crate::WorkQueue::drain_async), [`destroy_async`](crate::WorkQueue::destroy_async),
 //! [`destroy_now_async`](crate::WorkQueue::destroy_now_async), [`reserve_async`](crate::WorkQueue::reserve_async),
-//! [`Work::flush_async`](crate::Work::flush_async) and [`Executor::shutdown_async`](crate::Executor::shutdown_async).
-//! Dropping such a future ends only the wait. All of these futures are `Send` and borrow nothing, and a `JoinHandle<T>`
-//! is `Send` if `T` is. An item that has to wait for a future calls [`blocking::block_on`](crate::blocking::block_on).
+//! [`Work::flush_async`](crate::Work::flush_async),
+//! [`GlobalExecutor::shutdown_async`](crate::GlobalExecutor::shutdown_async) for the process-wide executor, and
+//! [`Executor::shutdown_async`](crate::Executor::shutdown_async) for any other. On the process-wide executor,
+//! `Executor::shutdown_async` returns [`ShutdownError::Global`](crate::ShutdownError::Global). Dropping such a future
+//! ends only the wait. All of these futures are `Send` and borrow nothing, and a `JoinHandle<T>` is `Send` if `T` is.
+//!
+//! An item that has to wait for a future calls tokio's `Handle::block_on` under a guard:
+//! `cmwq::blocking(|| handle.block_on(future))`. If the future needs no runtime, such as a join handle,
+//! [`blocking::block_on(future)`](crate::blocking::block_on) suffices. It polls the future outside of the runtime,
+//! where tokio's timers and sockets panic, and so do clients that use them, such as `reqwest`.
 //!
 //! # Names
 //!
@@ -75,7 +82,7 @@
 //! | `JoinError::is_panic` | [`JoinError::Panicked`](crate::JoinError::Panicked) |
 //! | `block_in_place(f)` | [`cmwq::blocking(f)`](crate::blocking()) in an item |
 //! | a semaphore around `spawn_blocking` | [`max_active_total`](crate::WorkQueueBuilder::max_active_total) bounds active items, and [`max_pending`](crate::WorkQueueBuilder::max_pending) waiting ones, for which [`reserve_async`](crate::WorkQueue::reserve_async) waits |
-//! | `Handle::block_on(future)` in a closure | [`blocking::block_on(future)`](crate::blocking::block_on) in an item, or `cmwq::blocking(\|\| handle.block_on(future))` |
+//! | `Handle::block_on(future)` in a closure | `cmwq::blocking(\|\| handle.block_on(future))` in an item; for a future that needs no runtime, also [`blocking::block_on(future)`](crate::blocking::block_on) |
 //! | `max_blocking_threads(n)` | [`ExecutorBuilder::max_threads(n)`](crate::ExecutorBuilder::max_threads) |
 //! | `thread_keep_alive` | [`ExecutorBuilder::idle_timeout`](crate::ExecutorBuilder::idle_timeout) |
 //! | `shutdown_timeout` | [`Executor::shutdown`](crate::Executor::shutdown), [`GlobalExecutor::shutdown`](crate::GlobalExecutor::shutdown) |

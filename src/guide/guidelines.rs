@@ -19,6 +19,9 @@
 //! # }
 //! ```
 //!
+//! Code that is tested with [`cmwq::testing`](crate::guide::testing) takes the queue as an argument instead, because a
+//! queue in a `static` belongs to the first run that uses it.
+//!
 //! Ports of kernel code find the nine system queues in [`kernel`](crate::kernel). Draining, destroying or freezing a
 //! system queue affects every part of the program that uses it.
 //!
@@ -44,12 +47,15 @@
 //!
 //! ```
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! use cmwq::WorkQueue;
+//! use cmwq::{QueueError, RunError, WorkQueue};
 //!
 //! let pages = WorkQueue::builder("pages").rescuer(true).build()?;
 //! let blocks = WorkQueue::builder("blocks").rescuer(true).build()?; // Items of `pages` wait for these.
-//! let page = pages.spawn(move || blocks.spawn(|| "a block").unwrap().join().unwrap())?;
-//! assert_eq!(page.join()?, "a block");
+//! let page = pages.spawn(move || {
+//!     let block = blocks.spawn(|| "a block").map_err(QueueError::from)?;
+//!     Ok::<_, RunError>(block.join()?)
+//! })?;
+//! assert_eq!(page.join()??, "a block");
 //! # Ok(())
 //! # }
 //! ```

@@ -24,7 +24,7 @@
 //! | to run a service | page |
 //! |---|---|
 //! | which queue is too busy, what a worker is doing, and where in the code it is | [`debugging`] |
-//! | quotas, seccomp, perf and limits of tasks | [`containers`] |
+//! | shared libraries, quotas, seccomp, perf and limits of tasks | [`containers`] |
 //! | metrics, latencies, events, and changes from outside | [`observing`] |
 //!
 //! The pages exist only in the documentation. [The first page](crate) has the tables *which queue* and *which call*.

@@ -11,7 +11,7 @@
 //!
 //! # Without async
 //!
-//! In `examples/service`, one thread accepts requests, and everything else is an item:
+//! In `examples/service`, one thread accepts requests, and items do the rest of the work:
 //!
 //! * An item **owns its client**. If the item is refused, misses its deadline, or is dropped by the shutdown, the
 //!   client's destructor answers 503. So every client gets an answer.
@@ -21,6 +21,9 @@
 //!   [is finished](crate::JoinHandle::is_finished), and `DELETE` asks it to [stop](crate::JoinHandle::stop).
 //! * **Answers that must not wait** (health, metrics) have a queue of [high
 //!   priority](crate::WorkQueueBuilder::high_priority), because they would otherwise wait behind items that compute.
+//! * **Answers that may wait for a body** have another queue, which is [unbound](crate::WorkQueue::unbound). The HTTP
+//!   library of the example has no timeouts. So a client that withholds its body holds one of the places of a queue
+//!   until it goes away. A proxy with a timeout for reads belongs in front of such a service.
 //! * The tokens of all jobs are children of one **[token](crate::CancelToken)**. A second signal cancels this token,
 //!   and so ends the grace period.
 //!
@@ -88,8 +91,10 @@
 //!   compute a greater nice level than the runtime has ([`Attrs::nice`](crate::Attrs::nice)). Then the system prefers
 //!   the runtime's threads, which accept, shed and answer. `make lab-service` in the repository measures a service at
 //!   four times its capacity: on this crate, on tokio's blocking pool and on rayon, each with nice levels and without.
-//! * **In an item**, never call the runtime's `Handle::block_on` outside of a guard. Use
-//!   [`blocking::block_on`](crate::blocking::block_on), which has a guard.
+//! * **In an item**, never call the runtime's `Handle::block_on` outside of a guard. Write
+//!   `cmwq::blocking(|| handle.block_on(future))`. [`blocking::block_on`](crate::blocking::block_on) has a guard
+//!   inside, but it polls the future outside of the runtime, where tokio's timers and sockets panic. So use it only for
+//!   futures that need no runtime, such as join handles.
 //!
 //! On SIGTERM, do this in order: report to the health check that the service ends, stop accepting, finish the requests,
 //! and await [`shutdown_async`](crate::GlobalExecutor::shutdown_async) with the rest of the time. The shutdown runs the

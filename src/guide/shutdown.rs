@@ -73,9 +73,33 @@
 //! ```
 //!
 //! A service can also end without running its pending items. Before the shutdown, it calls
-//! [`destroy_now`](crate::WorkQueue::destroy_now) for each of its queues. The call drops the pending items of a queue,
-//! and asks its running items to stop. An item that does not [ask whether it should stop](crate::guide::cancellation)
-//! runs to its end.
+//! [`destroy_now_timeout(Duration::ZERO)`](crate::WorkQueue::destroy_now_timeout) for each of its queues. The call
+//! cancels the pending items of a queue, asks its running items to stop, and does not wait. It returns
+//! [`WaitError::TimedOut`](crate::WaitError::TimedOut) if the queue still has items. The shutdown then waits for the
+//! running items until its time runs out. An item that does not [ask whether it should
+//! stop](crate::guide::cancellation) runs to its end. [`destroy_now`](crate::WorkQueue::destroy_now) would wait for
+//! such an item, however long that takes.
+//!
+//! ```
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use cmwq::{Executor, WaitError, WorkQueue};
+//! use std::time::Duration;
+//!
+//! let executor = Executor::builder().build_global()?;
+//! let (mail, search) = (WorkQueue::new("mail"), WorkQueue::new("search"));
+//! search.spawn_detached(|| while !cmwq::is_cancelled() {})?;
+//!
+//! for queue in [&mail, &search] {
+//!     match queue.destroy_now_timeout(Duration::ZERO) {
+//!         Ok(_) | Err(WaitError::TimedOut) => {} // The shutdown waits for items that still run.
+//!         Err(error) => return Err(error.into()),
+//!     }
+//! }
+//! let report = executor.shutdown(Duration::from_secs(20))?;
+//! assert!(report.is_complete(), "{report}");
+//! # Ok(())
+//! # }
+//! ```
 //!
 //! Give the shutdown less time than the supervisor gives the process: systemd waits for 90 s by default, and Kubernetes
 //! for 30 s.
@@ -86,7 +110,7 @@
 //! |---|---|
 //! | no longer needs its queue, and need not wait for its items | drop the handles: accepted items still run |
 //! | frees something that its items use | [`destroy`](crate::WorkQueue::destroy): waits, cancels timers, and refuses all submissions afterwards |
-//! | must end at once | [`destroy_now`](crate::WorkQueue::destroy_now): as `destroy`, but pending items do not run, and running items are asked to stop |
+//! | must end soon | [`destroy_now`](crate::WorkQueue::destroy_now): as `destroy`, but pending items do not run, and running items are asked to stop; it waits for them, and [`destroy_now_timeout`](crate::WorkQueue::destroy_now_timeout) waits for a given time at most |
 //! | pauses until all of its items have run | [`drain`](crate::WorkQueue::drain): refuses submissions from outside meanwhile |
 //! | frees something that one reusable item uses | [`disable_and_wait`](crate::Work::disable_and_wait) |
 //! | stops a periodic item | drop its handle (dropping the handle of any other item detaches the item), or [`cancel_and_wait`](crate::PeriodicHandle::cancel_and_wait) |

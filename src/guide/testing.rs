@@ -4,8 +4,11 @@
 //!
 //! ```toml
 //! [dev-dependencies]
-//! cmwq = { version = "0.1", features = ["testing"] }
+//! cmwq = { version = "0.1", default-features = false, features = ["testing"] }
 //! ```
+//!
+//! Cargo builds tests with the features of this line and of the line in `[dependencies]` together. So only the line in
+//! `[dependencies]` decides whether tests have the default feature `hwloc`.
 //!
 //! `testing::run(|| …)` runs a closure with a clock, CPUs and a global executor of its own. The clock stands still
 //! while any thread can run, and advances when all threads wait. `testing::explore(1000, || …)` runs the closure a
@@ -15,9 +18,9 @@
 //! * The code reads times from [`clock::now`](crate::clock::now) instead of `Instant::now`.
 //! * The code sleeps, locks, sends messages and makes threads with the functions of [`blocking`](mod@crate::blocking).
 //!   Other threads do not belong to a run.
-//! * The code takes its queues as arguments, as `&WorkQueue`. A queue in a `static` belongs to the first run that uses
-//!   it, and other runs cannot use it. Tests that run at the same time must not share a lock of `blocking` that is in
-//!   a `static`.
+//! * The code makes its queues within the run, or takes them as arguments, as `&WorkQueue`. A queue in a `static`
+//!   belongs to the first run that uses it, and other runs cannot use it. Tests that run at the same time must not
+//!   share a lock of `blocking` that is in a `static`.
 //!
 //! # A debouncer
 //!

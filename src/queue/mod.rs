@@ -104,7 +104,7 @@ impl WorkQueue {
     /// # }
     /// ```
     ///
-    /// A queue for the whole program:
+    /// A queue for the whole program. The runs of `cmwq::testing` cannot share such a `static`.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {

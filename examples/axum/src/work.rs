@@ -10,7 +10,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use cmwq::metrics::Collector;
-use cmwq::{Cancelled, Executor, JoinError, JoinHandle, Permit, QueueError, StopOnDrop, WorkQueue};
+use cmwq::{Attrs, Cancelled, Executor, JoinError, JoinHandle, Permit, QueueError, StopOnDrop, WorkQueue};
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 use sha2::{Digest, Sha512};
 
@@ -39,7 +39,9 @@ impl Work {
         let queue =
             |name: &str| WorkQueue::builder(name).max_active_total(args.active).max_pending(args.pending);
         Ok(Self {
-            hashes: queue("hashes").build()?,
+            // These items compute. Their nice level makes the system prefer the runtime's threads, which answer health
+            // checks.
+            hashes: queue("hashes").attrs(Attrs::new().nice(10)).build()?,
             files: queue("files").build()?,
             patience: args.patience,
             folder: args.files.clone(),

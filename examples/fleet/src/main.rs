@@ -17,8 +17,8 @@
 //! * **Permits decide how much is fetched** (`work.rs`). A consumer asks Redis for as many jobs as it has free places
 //!   in its queue. Jobs that this machine cannot bear stay in Redis, where other machines see them.
 //! * **One item stores the results of all jobs** (`store.rs`). Results that come while this item waits for Redis share
-//!   the next command. A job ends when its result is stored, so `--active` also bounds the jobs that are not
-//!   acknowledged.
+//!   the next command. The item runs on an unbound queue, so it never waits for a computing job. A job ends when its
+//!   result is stored, so `--active` also bounds the jobs that are not acknowledged.
 //! * **A heartbeat keeps slow jobs** with their consumer (`hand.rs`). It runs on an unbound queue, so it never waits
 //!   for a computing job.
 //! * **If Redis goes away** (`link.rs`), consumers keep their jobs and their results, print a message, and try again

@@ -1,12 +1,13 @@
 //! Collects the results, and stores them in Redis.
 //!
 //! One reusable item stores all collected results by one command. Each new result queues the item, but queueing a
-//! pending item has no effect. So all results that come during a command share the next command.
+//! pending item has no effect. So all results that come during a command share the next command. Only one worker
+//! executes the item at a time, so there is never more than one command.
 
 use std::error::Error;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use cmwq::{Work, WorkQueue};
+use cmwq::{BuildQueueError, Work, WorkQueue};
 
 use crate::ending::Step;
 use crate::hand::Held;
@@ -26,7 +27,7 @@ pub(crate) struct Store {
 }
 
 impl Store {
-    pub(crate) fn new(stream: &Stream, link: &Link) -> Self {
+    pub(crate) fn new(stream: &Stream, link: &Link) -> Result<Self, BuildQueueError> {
         let finished: Arc<Mutex<Vec<Finished>>> = Arc::default();
         let (stream, results) = (stream.clone(), Arc::clone(&finished));
         let mut link = link.to("store results").until(Step::Over);
@@ -42,7 +43,10 @@ impl Store {
                 results.lock().unwrap_or_else(PoisonError::into_inner).extend(batch);
             }
         });
-        Self { queue: WorkQueue::new("results"), step, finished }
+        // On a managed queue, the item would wait for a CPU behind jobs that compute. An unbound queue starts it
+        // immediately.
+        let queue = WorkQueue::unbound("results").max_active_total(1).build()?;
+        Ok(Self { queue, step, finished })
     }
 
     /// Stores the result and acknowledges the job. Returns when both have happened, or when the process ends.

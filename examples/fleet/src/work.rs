@@ -30,7 +30,7 @@ pub(crate) fn run(args: &Work, stream: &Stream, link: &Link) -> Result<(), Box<d
     // This value permits the program to end the executor that all its queues use.
     let executor = Executor::builder().build_global()?;
     let jobs = WorkQueue::builder("jobs").max_active_total(args.active).max_pending(args.pending).build()?;
-    let (hand, store) = (Arc::new(Hand::default()), Arc::new(Store::new(stream, link)));
+    let (hand, store) = (Arc::new(Hand::default()), Arc::new(Store::new(stream, link)?));
     let consumer = Consumer { args, stream, jobs, hand, store };
     let mut requests = link.to("fetch jobs");
     let fetched = {

@@ -26,7 +26,7 @@ use std::error::Error;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use cmwq::{Executor, WorkQueue};
+use cmwq::{Attrs, Executor, WorkQueue};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
@@ -66,7 +66,12 @@ fn main() -> ExitCode {
 async fn run(args: &Args) -> Result<(), Box<dyn Error>> {
     // This value permits the program to end the executor that all its queues use.
     let executor = Executor::builder().build_global()?;
-    let queue = WorkQueue::builder("sums").max_active_total(args.active).max_pending(args.pending).build()?;
+    // The items compute. Their nice level makes the system prefer the runtime's threads, which answer health checks.
+    let queue = WorkQueue::builder("sums")
+        .max_active_total(args.active)
+        .max_pending(args.pending)
+        .attrs(Attrs::new().nice(10))
+        .build()?;
     let listener = TcpListener::bind(&args.listen)
         .await
         .map_err(|error| format!("cannot listen on {}: {error}", args.listen))?;
