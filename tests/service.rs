@@ -258,6 +258,8 @@ fn slow_clients_delay_no_others() {
 /// body.
 #[test]
 fn slow_clients_that_are_refused_stop_no_health_check() {
+    // By default, 256 of the items that were queued on one CPU can have begun. So if the queue of `/health` also had
+    // the answers to these clients, they would hold all its places, but only if one CPU queued more than 256 of them.
     const SLOW: usize = 300;
     let service = Service::start(&["--active", "1", "--pending", "1", "--patience", "600"]);
     let slow: Vec<_> = (0..SLOW).map(|_| slow_client(&service.address, 5000)).collect();

@@ -28,7 +28,8 @@
 //!
 //! For all other calls, use the function that has the same name as this module: [`blocking(|| …)`](crate::blocking()).
 //! `use cmwq::blocking;` imports both the module and the function. Futures that need tokio's runtime, such as timers
-//! and sockets, need such a call: `blocking(|| handle.block_on(future))`, with the runtime's `Handle`.
+//! and sockets, need such a call: `blocking(|| handle.block_on(future))`, with the `Handle` of a multi-threaded
+//! runtime, in an item that does not run on a thread of the runtime.
 //!
 //! # Examples
 //!

@@ -66,7 +66,10 @@
 //! ends only the wait. All of these futures are `Send` and borrow nothing, and a `JoinHandle<T>` is `Send` if `T` is.
 //!
 //! An item that has to wait for a future calls tokio's `Handle::block_on` under a guard:
-//! `cmwq::blocking(|| handle.block_on(future))`. If the future needs no runtime, such as a join handle,
+//! `cmwq::blocking(|| handle.block_on(future))`. This call has two conditions. The runtime is multi-threaded, because
+//! `Handle::block_on` does not drive the timers and sockets of a `current_thread` runtime. And the item does not run on
+//! a thread of the runtime, where `block_on` panics. So a queue to which tasks submit must not have
+//! [`WhenFull::CallerRuns`](crate::WhenFull::CallerRuns). If the future needs no runtime, such as a join handle,
 //! [`blocking::block_on(future)`](crate::blocking::block_on) suffices. It polls the future outside of the runtime,
 //! where tokio's timers and sockets panic, and so do clients that use them, such as `reqwest`.
 //!

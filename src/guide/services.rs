@@ -14,7 +14,8 @@
 //! In `examples/service`, one thread accepts requests, and items do the rest of the work:
 //!
 //! * An item **owns its client**. If the item is refused, misses its deadline, or is dropped by the shutdown, the
-//!   client's destructor answers 503. So every client gets an answer.
+//!   client's destructor queues the answer 503. So every client gets an answer. The queues of the answers belong to a
+//!   second executor, because the shutdown of the first one refuses new items.
 //! * Each request has a **[deadline](crate::Submission::within)**. An item that no client waits for any more does not
 //!   run, or stops early.
 //! * A **background task** is a [`JoinHandle`](crate::JoinHandle) in a table: `GET` asks whether it
@@ -92,9 +93,10 @@
 //!   the runtime's threads, which accept, shed and answer. `make lab-service` in the repository measures a service at
 //!   four times its capacity: on this crate, on tokio's blocking pool and on rayon, each with nice levels and without.
 //! * **In an item**, never call the runtime's `Handle::block_on` outside of a guard. Write
-//!   `cmwq::blocking(|| handle.block_on(future))`. [`blocking::block_on`](crate::blocking::block_on) has a guard
-//!   inside, but it polls the future outside of the runtime, where tokio's timers and sockets panic. So use it only for
-//!   futures that need no runtime, such as join handles.
+//!   `cmwq::blocking(|| handle.block_on(future))`, which has [two conditions](crate::guide::from_tokio).
+//!   [`blocking::block_on`](crate::blocking::block_on) has a guard inside, but it polls the future outside of the
+//!   runtime, where tokio's timers and sockets panic. So use it only for futures that need no runtime, such as join
+//!   handles.
 //!
 //! On SIGTERM, do this in order: report to the health check that the service ends, stop accepting, finish the requests,
 //! and await [`shutdown_async`](crate::GlobalExecutor::shutdown_async) with the rest of the time. The shutdown runs the

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
-use cmwq::{CancelToken, Executor, QueueError, Work, WorkQueue, WorkQueueBuilder};
-use testkit::{SOON, eventually};
+use cmwq::{CancelToken, Executor, JoinHandle, QueueError, Work, WorkQueue, WorkQueueBuilder};
+use testkit::{SOON, eventually, polled};
 
 use crate::support::{cpus, held, one_cpu, one_cpu_unseen};
 
@@ -382,35 +382,43 @@ fn a_hook_finds_the_token_of_the_item() {
     assert!(first.1.is_cancelled());
 }
 
-/// spec: C2.3: a destructor of a hook may wait for an item of the same pool. It runs on the worker that frees the
-/// queue.
-#[test]
-fn the_destructor_of_a_hook_may_wait_for_an_item() {
-    struct Waits(WorkQueue, mpsc::Sender<()>);
+/// Calls `wait` with an item of another queue in the destructor of a queue's hook. The worker that ends the queue's
+/// last item frees the queue, and runs the destructor. Returns whether the wait ends.
+fn destructor_of_a_hook_waits(executor: &Executor, wait: fn(JoinHandle<()>)) -> bool {
+    struct Waits(WorkQueue, fn(JoinHandle<()>), mpsc::Sender<()>);
 
     impl Drop for Waits {
         fn drop(&mut self) {
-            let item = self.0.spawn(|| ()).unwrap();
-            let (item, told) = (item, self.1.clone());
-            cmwq::blocking(move || {
-                item.join().unwrap();
-                told.send(()).unwrap();
-            });
+            (self.1)(self.0.spawn(|| ()).unwrap());
+            self.2.send(()).unwrap();
         }
     }
 
-    let executor = one_cpu_unseen();
-    let other = WorkQueue::per_cpu("other").build_on(&executor).unwrap();
+    let other = WorkQueue::per_cpu("other").build_on(executor).unwrap();
     let (tell, told) = mpsc::channel();
-    let waits = Waits(other, tell);
+    let waits = Waits(other, wait, tell);
     let hook = move || {
         let _kept = &waits;
         || ()
     };
-    let queue = WorkQueue::per_cpu("q").carry(hook).build_on(&executor).unwrap();
+    let queue = WorkQueue::per_cpu("q").carry(hook).build_on(executor).unwrap();
     let (item, door) = held(&queue);
     drop(queue);
     door.open();
-    told.recv_timeout(SOON).expect("the destructor has ended");
     item.join().unwrap();
+    told.recv_timeout(SOON).is_ok()
+}
+
+/// spec: C2.3: a destructor of a hook may wait for an item of the same pool.
+#[test]
+fn the_destructor_of_a_hook_may_wait_for_an_item() {
+    assert!(destructor_of_a_hook_waits(&one_cpu_unseen(), |item| item.join().unwrap()));
+}
+
+/// spec: S1.1: a destructor of a hook that sleeps without a guard is found.
+#[test]
+fn the_destructor_of_a_hook_that_sleeps_is_found() {
+    let sleeps =
+        |item: JoinHandle<()>| assert!(polled(Duration::from_millis(1), SOON, || item.is_finished()));
+    assert!(destructor_of_a_hook_waits(&one_cpu(), sleeps));
 }

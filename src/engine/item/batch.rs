@@ -377,7 +377,8 @@ impl<'a> BatchKick<'a> {
     fn push(&mut self, shard: &'a Shard, entry: Entry) {
         // If submissions carry values, their entries are submitted one by one, because user code (a hook or a
         // subscriber) runs between two entries.
-        let open = if shard.queue().carries() { None } else { shard.open_pool() };
+        let runs_user_code = shard.queue().carries() || trace::listens(shard.queue());
+        let open = if runs_user_code { None } else { shard.open_pool() };
         let Some(pool) = open.filter(|pool| self.to.is_none_or(|(_, known)| std::ptr::eq(known, *pool)))
         else {
             // The pushed entries may have reached their pool after the route had left that pool. In that case,

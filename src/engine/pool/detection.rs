@@ -7,6 +7,7 @@ use crate::policy::pace::Pace;
 use crate::policy::time::Time;
 use crate::policy::watch::Look;
 
+use crate::engine::queue::shard::Shard;
 use crate::engine::worker::shared::Worker;
 
 use super::binding::Near;
@@ -72,21 +73,26 @@ impl Pool {
     /// Carries out a finding about a worker. Returns false if the worker is by now doing something else.
     pub(crate) fn carry_out(&self, worker: &Worker, found: Found) -> bool {
         // The item's shard is looked up first, so the shard can count the finding even if the item ends right
-        // afterwards.
-        let carried_out = worker.with_shard(found.seen, |shard| {
-            let carried = worker.cell.carry_out(found.seen, found.finding, &self.running);
-            if carried.holds {
-                shard.events.found(found.finding);
+        // afterwards. There may be no shard, because the worker destroys the item's queue.
+        let carried_out =
+            worker.with_shard(found.seen, |shard| self.carry_out_for(worker, found, Some(shard)));
+        carried_out.unwrap_or_else(|| self.carry_out_for(worker, found, None))
+    }
+
+    fn carry_out_for(&self, worker: &Worker, found: Found, shard: Option<&Shard>) -> bool {
+        let carried = worker.cell.carry_out(found.seen, found.finding, &self.running);
+        let events = shard.map(|shard| &shard.events);
+        if let Some(events) = events.filter(|_| carried.holds) {
+            events.found(found.finding);
+        }
+        if carried.owes_look {
+            self.take_local(worker);
+            let free = if self.has_several_cpus() { self.free_cpu(worker.cpu()) } else { None };
+            let woken = self.look_for_free(free);
+            if let Some(events) = events.filter(|_| woken && carried.holds && found.finding.blocks()) {
+                events.concurrency_wakeups.raise();
             }
-            if carried.owes_look {
-                self.take_local(worker);
-                let free = if self.has_several_cpus() { self.free_cpu(worker.cpu()) } else { None };
-                if self.look_for_free(free) && carried.holds && found.finding.blocks() {
-                    shard.events.concurrency_wakeups.raise();
-                }
-            }
-            carried.holds
-        });
-        carried_out.unwrap_or(false)
+        }
+        carried.holds
     }
 }

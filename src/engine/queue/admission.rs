@@ -21,6 +21,7 @@ use crate::engine::item::entry::Entry;
 use crate::engine::item::token::Token;
 use crate::engine::refusal::QueueError;
 use crate::engine::trace;
+use crate::engine::worker::worker_thread;
 
 use super::route;
 use super::shard::{Limiter, Shard};
@@ -276,27 +277,10 @@ fn list(entry: Entry) -> Option<Entry> {
     limiter.cell.list_held().then(|| limiter.first_waiting())
 }
 
-/// The last reference to a queue whose last entry has left. Dropping it frees the queue, which may call users'
-/// destructors.
-pub(crate) struct LastReference(NonNull<Queue>);
-
-impl Drop for LastReference {
-    fn drop(&mut self) {
-        // SAFETY: the limiter is closed, and its last entry gives up the limiter's reference.
-        unsafe { Queue::release(self.0) };
-    }
-}
-
 /// Completes an entry, whether its item ran or not. Tells the flushes, hands the slot on, and frees the queue if no
 /// reference to the queue is left. Returns the entry that the caller must start, if any.
-pub(crate) fn complete(entry: Entry) -> Option<Entry> {
-    complete_with(entry, drop)
-}
-
-/// Completes an entry, as [`complete`] does. If the entry was the last one of a queue without handles, calls `give_up`
-/// with the queue's last reference.
 #[inline]
-pub(crate) fn complete_with(entry: Entry, give_up: impl FnOnce(LastReference)) -> Option<Entry> {
+pub(crate) fn complete(entry: Entry) -> Option<Entry> {
     let shard = entry.shard();
     let queue = shard.queue;
     let limiter = shard.limiter();
@@ -305,12 +289,32 @@ pub(crate) fn complete_with(entry: Entry, give_up: impl FnOnce(LastReference)) -
         Slot::Handed => Some(limiter.next_active()),
         Slot::Free => None,
         Slot::Last => {
-            give_up(LastReference(queue));
+            // SAFETY: the limiter is closed, and its last entry gives up the limiter's reference.
+            unsafe { give_up_queue(queue) };
             None
         }
     };
     entry.end();
     next
+}
+
+/// Gives up the limiter's reference to a queue whose last entry has left. This may free the queue, and call users'
+/// destructors.
+///
+/// # Safety
+///
+/// The caller has the reference.
+#[cold]
+#[inline(never)]
+unsafe fn give_up_queue(queue: NonNull<Queue>) {
+    worker_thread::with_current(|worker| {
+        // SAFETY: the caller promises the same.
+        let release = || unsafe { Queue::release(queue) };
+        match worker {
+            Some(worker) => worker.between_items(release),
+            None => release(),
+        }
+    });
 }
 
 /// Takes an item out of its limiter with `leave`, and tells the flushes that wait for the item. Returns what happens to

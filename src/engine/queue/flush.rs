@@ -46,7 +46,8 @@ impl Queue {
         waits::check_rescuers(self);
         let Some(flush) = self.begin_flush() else { return Ok(()) };
         // Another thread may have queued the calling item to this queue after the first check. If it did so before the
-        // flush began, the flush waits for the next run of the calling item.
+        // flush began, the flush waits for the next run of the calling item. If it did so later, the flush does not,
+        // but this thread cannot tell the two apart.
         let waited = waits::check_queue(self).and_then(|()| {
             let target = Target::Flush { queue: self, flush: &flush };
             waits::wait(target, until, || flush.is_over(), |until| flush.wait(until))

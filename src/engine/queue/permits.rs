@@ -129,7 +129,8 @@ impl Queue {
     /// the whole queue, so a pending item of any lane that the calling item does not block will make room.
     pub(super) fn check_wait_in_line(&self) -> Result<(), QueueError> {
         let is_blocked = |shard: &Shard| waits::check_lane(shard.lane()).is_err();
-        let makes_room = |shard: &Shard| !is_blocked(shard) && shard.has_pending();
+        let makes_room =
+            |shard: &Shard| !is_blocked(shard) && shard.has_pending(waits::next_runs_on(shard.id()));
         if self.shards().any(is_blocked) && !self.shards().any(makes_room) {
             return Err(QueueError::WouldDeadlock);
         }
@@ -214,9 +215,13 @@ impl<Q: AsRef<Queue>> InLine<Q> {
         self.turn.as_ref().expect("only `end` and the destructor end the turn")
     }
 
-    /// See [`Queue::check_wait_in_line`].
+    /// See [`Queue::check_wait_in_line`]. The last item that makes room may begin during this check, and hand its place
+    /// to this issuer.
     fn check(&self) -> Result<(), QueueError> {
-        self.queue.as_ref().check_wait_in_line()
+        self.queue
+            .as_ref()
+            .check_wait_in_line()
+            .or_else(|refusal| if self.turn().signal().is_set() { Ok(()) } else { Err(refusal) })
     }
 
     /// Ends the turn, because the wait is over. Returns an error if the issuer got no place. Otherwise the caller owns

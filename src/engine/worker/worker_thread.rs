@@ -14,6 +14,7 @@ use std::sync::Arc;
 use crossbeam_deque::Worker as List;
 
 use crate::policy::idle_set::WorkerId;
+use crate::policy::item::ShardId;
 use crate::policy::local::Row;
 use crate::policy::parts::Stretch;
 use crate::policy::worker::Phase;
@@ -382,7 +383,7 @@ impl WorkerThread {
     pub(crate) fn complete(&self, entry: Entry) {
         self.current.set(None);
         self.item_ends();
-        if let Some(next) = admission::complete_with(entry, |last| self.between_items(|| drop(last))) {
+        if let Some(next) = admission::complete(entry) {
             let route_epoch = self.pool.route_epoch.load();
             if !matches!(self.role, Role::Own) || !next.shard().leads_to(&self.pool) {
                 self.hand_over(next);
@@ -394,10 +395,14 @@ impl WorkerThread {
         }
     }
 
-    /// Runs code that may call a user's destructor, while the worker has no item. The destructor may block, so the
-    /// worker counts as running an item meanwhile: guards and the blocking detector treat the code as an item.
+    /// Runs code that may call a user's destructor. The destructor may block. So if the worker is between two items,
+    /// guards and the blocking detector treat the code as an item, whose shard is unknown.
     #[cold]
     pub(crate) fn between_items(&self, code: impl FnOnce()) {
+        if self.shared.cell.load().phase() != Phase::Between {
+            return contain(code);
+        }
+        self.shared.current_item.publish(ItemType::LEFT_BEHIND, ShardId::UNKNOWN);
         self.shared.cell.begin_item(if self.uncounted { Phase::Uncounted } else { Phase::Running });
         contain(code);
         self.item_ends();

@@ -8,8 +8,11 @@
 pub(crate) struct ShardId(pub(super) u64);
 
 impl ShardId {
-    /// The highest id. The id has 26 bits, and 2^26 shards would take more than 100 GiB.
+    /// The highest id. The id has 26 bits, and 2^26 shards would take more than 100 GiB. So no shard has this id.
     pub(crate) const MAX: u64 = (1 << 26) - 1;
+
+    /// An id that stands for no shard.
+    pub(crate) const UNKNOWN: Self = Self(Self::MAX);
 
     pub(crate) const fn new(id: u64) -> Self {
         assert!(id <= Self::MAX, "too many shards for the 26 bits of an item's word");
