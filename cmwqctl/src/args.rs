@@ -13,7 +13,8 @@ With exactly one process that can be watched, neither -p nor -s is needed.
 
 Exit codes:
   0  done
-  1  the process refused (no such queue, a value that it does not accept), or `watchdog` found a stalled pool
+  1  the process refused (no such queue, a value that it does not accept), the output cannot be written, or
+     `watchdog` found a stalled pool
   2  the command line is wrong, or does not name one process
   3  there is no such process, or the connection was lost";
 

@@ -4,12 +4,14 @@
 //! such a client: the library sends the response, and then reads the rest of the announced body. So the answers to
 //! clients that announce a body have a queue of their own. An item of the queue `answers` waits only for a client that
 //! does not read its answers, or for an earlier answer on the same connection.
+//!
+//! Both queues belong to a second executor. So they still accept items while the executor of the jobs shuts down, and
+//! after that. The clients of the jobs that the shutdown drops are answered there.
 
 use std::io::{self, Read};
-use std::sync::mpsc::Sender;
-use std::thread;
+use std::time::Instant;
 
-use cmwq::{BuildQueueError, WorkQueue};
+use cmwq::{BuildQueueError, Executor, WorkQueue};
 use tiny_http::{Header, Request, Response};
 
 use crate::hash::MOST_BYTES;
@@ -22,9 +24,8 @@ const MOST_BODIES: usize = 64;
 pub(crate) struct Client {
     /// The request, or `None` when it is answered.
     request: Option<Request>,
-    /// A sender that is dropped after the answer. At the end, the service waits until the last sender is dropped, for a
-    /// second at most.
-    unanswered: Sender<()>,
+    /// The queues of the answers, one of which sends 503 if this value is dropped unanswered.
+    answers: Answers,
 }
 
 pub(crate) struct Answer {
@@ -45,14 +46,8 @@ impl Answer {
 }
 
 impl Client {
-    pub(crate) fn new(request: Request, unanswered: Sender<()>) -> Self {
-        Self { request: Some(request), unanswered }
-    }
-
-    /// Returns whether the client announces a body of a known length. After the answer to such a client, the library
-    /// reads the rest of the body. It does not read the rest of a body of unknown length.
-    fn announces_body(&self) -> bool {
-        self.request.as_ref().and_then(Request::body_length).is_some_and(|length| length > 0)
+    pub(crate) fn new(request: Request, answers: Answers) -> Self {
+        Self { request: Some(request), answers }
     }
 
     /// Reads the body under a guard, because the client may be slow. The wait has no limit.
@@ -79,27 +74,17 @@ impl Client {
         }
         send(request, response);
     }
-
-    /// Tells the client that the service is busy.
-    fn refuse(mut self) {
-        if let Some(request) = self.request.take() {
-            send_busy(request);
-        }
-    }
 }
 
 impl Drop for Client {
-    /// Answers on a new thread, because the thread that drops an item must not wait for a client. At the end of the
-    /// grace period, the main thread drops the items that have not begun.
+    /// Queues the answer, because the thread that drops a client must not wait for it. The accepting thread drops
+    /// clients, and at the end of the grace period, the main thread drops the jobs that have not begun.
     fn drop(&mut self) {
-        let Some(request) = self.request.take() else { return };
-        let unanswered = self.unanswered.clone();
-        let answer = move || {
-            send_busy(request);
-            drop(unanswered);
-        };
-        // If the system refuses the thread, the request is dropped here, and the library answers 500.
-        drop(thread::Builder::new().spawn(answer));
+        let queue = self.answers.queue_for(self.request.as_ref());
+        if let Some(request) = self.request.take() {
+            // Nothing shuts the second executor down, so the queue accepts the item.
+            drop(queue.spawn_detached(move || send_busy(request)));
+        }
     }
 }
 
@@ -118,7 +103,7 @@ fn send(request: Request, response: Response<impl Read>) {
     let _ = cmwq::blocking(|| request.respond(response));
 }
 
-/// Sends the answers that need no job. Items send them, so the accepting thread never waits for a client.
+/// Sends the answers that no job sends. Items send them, so the accepting thread never waits for a client.
 #[derive(Clone)]
 pub(crate) struct Answers {
     /// The queue `answers`, for clients that announce no body.
@@ -129,12 +114,11 @@ pub(crate) struct Answers {
 }
 
 impl Answers {
-    pub(crate) fn new() -> Result<Self, BuildQueueError> {
-        // Queues of high priority have pools of their own. So a health check does not stand in line behind jobs.
-        let prompt = WorkQueue::builder("answers").high_priority(true).build()?;
-        // The queue has no `max_pending`, so it refuses no item. A refused item would drop its client, and the client's
-        // destructor would need a thread.
-        let bodies = WorkQueue::unbound("bodies").max_active_total(MOST_BODIES).build()?;
+    /// Makes the queues. They have no `max_pending`, so they refuse no item.
+    pub(crate) fn new(executor: &Executor) -> Result<Self, BuildQueueError> {
+        // The system prefers workers of high priority to the workers that compute, if it permits a negative nice level.
+        let prompt = WorkQueue::builder("answers").high_priority(true).build_on(executor)?;
+        let bodies = WorkQueue::unbound("bodies").max_active_total(MOST_BODIES).build_on(executor)?;
         Ok(Self { prompt, bodies })
     }
 
@@ -145,7 +129,8 @@ impl Answers {
 
     /// Sends an answer that takes a moment to make.
     pub(crate) fn send_by(&self, client: Client, make: impl FnOnce() -> Answer + Send + 'static) {
-        self.detach(client, move |client| client.answer(make()));
+        let queue = self.queue_for(client.request.as_ref());
+        drop(queue.spawn_detached(move || client.answer(make())));
     }
 
     /// Reads the client's body, and sends the answer that `make` makes from it.
@@ -158,18 +143,24 @@ impl Answers {
             let answer = client.read_body().map_or_else(|answer| answer, make);
             client.answer(answer);
         };
-        // If the executor is shut down, the queue refuses the item, and the client is dropped here.
         drop(self.bodies.spawn_detached(item));
     }
 
-    /// Tells the client that the service is busy.
-    pub(crate) fn refuse(&self, client: Client) {
-        self.detach(client, Client::refuse);
+    /// Returns the queue for the answer to this request. If the request announces a body of a known length, the library
+    /// reads the rest of the body after the answer. It does not read the rest of a body of unknown length. It usually
+    /// reads a body of at most 1024 bytes before it delivers the request, so such a body has no rest.
+    fn queue_for(&self, request: Option<&Request>) -> &WorkQueue {
+        let length = request.and_then(Request::body_length).unwrap_or(0);
+        if length > 0 { &self.bodies } else { &self.prompt }
     }
 
-    fn detach(&self, client: Client, answer: impl FnOnce(Client) + Send + 'static) {
-        let queue = if client.announces_body() { &self.bodies } else { &self.prompt };
-        // If the executor is shut down, the queue refuses the item, and the client is dropped here.
-        drop(queue.spawn_detached(move || answer(client)));
+    /// Waits until both queues are idle, or until this time.
+    ///
+    /// The service does not shut the second executor down. At the end of its time, a shutdown would drop the requests
+    /// that wait, and the drop of a request waits for its body, too.
+    pub(crate) fn wait_until(&self, end: Instant) {
+        for queue in [&self.prompt, &self.bodies] {
+            let _idle_or_late = queue.wait_idle_timeout(end.saturating_duration_since(Instant::now()));
+        }
     }
 }

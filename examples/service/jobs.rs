@@ -3,18 +3,17 @@
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use cmwq::{BuildQueueError, CancelToken, Cancelled, WorkQueue};
 
 use crate::args::Args;
-use crate::client::{Answer, Answers, Client};
+use crate::client::{Answer, Client};
 use crate::hash;
 
 pub(crate) struct Jobs {
     /// The queue of the jobs. Requests beyond its bound are shed.
     queue: WorkQueue,
-    answers: Answers,
     patience: Duration,
     hurry: CancelToken,
     account: Arc<Account>,
@@ -41,14 +40,14 @@ struct Job {
 }
 
 impl Jobs {
-    pub(crate) fn new(args: &Args, answers: Answers, hurry: &CancelToken) -> Result<Self, BuildQueueError> {
+    pub(crate) fn new(args: &Args, hurry: &CancelToken) -> Result<Self, BuildQueueError> {
         let queue = WorkQueue::builder("jobs")
             .max_active_total(args.active)
             .max_pending(args.pending)
             .control(true)
             .build()?;
         let hurry = hurry.clone();
-        Ok(Self { queue, answers, patience: args.patience, hurry, account: Arc::default() })
+        Ok(Self { queue, patience: args.patience, hurry, account: Arc::default() })
     }
 
     pub(crate) fn account(&self) -> &Arc<Account> {
@@ -60,7 +59,8 @@ impl Jobs {
     pub(crate) fn submit(&self, client: Client, url: &str) {
         let Ok(permit) = self.queue.try_reserve() else {
             self.account.shed.fetch_add(1, Relaxed);
-            return self.answers.refuse(client);
+            // The drop of the client answers 503.
+            return drop(client);
         };
         // The job is counted before it can be finished.
         self.account.accepted.fetch_add(1, Relaxed);
@@ -69,6 +69,11 @@ impl Jobs {
         let item = self.queue.item(move || job.run()).with(permit).token(&self.hurry).within(self.patience);
         // If the executor is shut down, the queue refuses the job. The job is dropped here, and its client is answered.
         drop(item.spawn_detached());
+    }
+
+    /// Waits until no job runs, or until this time.
+    pub(crate) fn wait_until(&self, end: Instant) {
+        let _idle_or_late = self.queue.wait_idle_timeout(end.saturating_duration_since(Instant::now()));
     }
 }
 

@@ -22,18 +22,22 @@
 //!   clients do not delay the answers to requests without a body, such as `/health`. But the HTTP library has no
 //!   timeouts. A client that withholds its body holds a place until it goes away: one of the `--active` places of the
 //!   jobs, or one of the 64 places of `bodies`. If such clients hold all these places, other clients that send a body
-//!   wait, even for longer than `--patience`. At the end, the service waits for such clients for `--grace`, and then
-//!   fails. So a proxy with a timeout for reads belongs in front of the service.
+//!   wait, even for longer than `--patience`. At the end, the service waits for such clients of jobs for `--grace`, and
+//!   then fails. So a proxy with a timeout for reads belongs in front of the service.
 //! * **Deadlines.** A job that has not ended after `--patience` is given up. If it has not begun, it does not run.
 //!   Otherwise it stops at its next check of its token.
 //! * **Every client is answered** (`client.rs`). The item owns the client. When the item is refused, comes too late or
-//!   is dropped by the shutdown, the client's destructor answers 503, on a new thread.
+//!   is dropped by the shutdown, the client's destructor queues the answer 503. The queues of these answers belong to a
+//!   second executor, so that answers do not share the shutdown of the jobs. After the shutdown, the service waits for
+//!   the last answers for a second at most. If clients that withhold a body hold all places of `bodies`, the last
+//!   answers to other clients that send a body may come later, and are lost.
 //! * **Background tasks** (`tasks.rs`). The answer contains the path at which the client finds the result later. A
 //!   table keeps the `JoinHandle` of each task. A client can ask a task to stop.
 //! * **Periodic work.** Periodic items compute the rate of the jobs, and remove old results. Their queue costs no
 //!   thread.
 //! * **Urgent answers.** The queue of `/health`, `/stats` and `/metrics` has high priority, so the service answers
-//!   these requests even while all CPUs compute and many clients are slow.
+//!   these requests even while all CPUs compute and many clients are slow. Answers on one connection wait for each
+//!   other, so one client with many requests can fill this queue; a proxy prevents this.
 //! * **Metrics** (built with `--features metrics`): `GET /metrics`, for Prometheus, by the crates `metrics` and
 //!   `metrics-exporter-prometheus`.
 //! * **Control** (built with `--features control`): a Unix socket serves the executor. Its clients can observe the
@@ -63,9 +67,9 @@ mod tasks;
 
 use std::error::Error;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, mpsc};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use cmwq::{Executor, PeriodicHandle, QueueError, WorkQueue};
 use tiny_http::Server;
@@ -79,7 +83,7 @@ use crate::observed::Observed;
 use crate::routes::Routes;
 use crate::tasks::Tasks;
 
-/// How long the service waits, after the shutdown, for the answers that destructors send.
+/// How long the service waits at most, after the shutdown, for the answers that are still queued.
 const LAST_ANSWERS: Duration = Duration::from_secs(1);
 
 fn main() -> ExitCode {
@@ -108,11 +112,12 @@ fn run(args: &Args) -> Result<(), Box<dyn Error>> {
         Ok(server) => Arc::new(server),
         Err(error) => return Err(format!("cannot listen on {}: {error}", args.listen).into()),
     };
-    // This value permits the program to end the executor that all its queues use.
+    // This value permits the program to end the executor that all queues use except those of the answers.
     let executor = Executor::builder().build_global()?;
+    let answering = Executor::builder().thread_name_prefix("answers").build()?;
     let ending = Ending::on_signals(&server)?;
-    let answers = Answers::new()?;
-    let jobs = Jobs::new(args, answers.clone(), &ending.hurry)?;
+    let answers = Answers::new(&answering)?;
+    let jobs = Jobs::new(args, &ending.hurry)?;
     let tasks = Arc::new(Tasks::new(args, &ending.hurry)?);
     let account = Arc::clone(jobs.account());
     let periodic = periodic_work(&account, &tasks)?;
@@ -120,9 +125,8 @@ fn run(args: &Args) -> Result<(), Box<dyn Error>> {
     // The load starts before `Observed` prints its addresses, so that the clients of these addresses find the load's
     // queues.
     let load = if args.load > 0 { Some(Load::start(args.load)?) } else { None };
-    let (unanswered, all_answered) = mpsc::channel::<()>();
     let observed = Observed::start(&server, &account)?;
-    let routes = Routes { jobs, tasks, answers, observed, unanswered };
+    let routes = Routes { jobs, tasks, answers, observed };
 
     let ended = loop {
         match server.recv() {
@@ -139,9 +143,10 @@ fn run(args: &Args) -> Result<(), Box<dyn Error>> {
     }
     drop((server, periodic, load));
     let report = executor.shutdown(args.grace)?;
-    // The wait ends when no sender is left. So it ends when all clients are answered, or when the time has passed.
-    drop(routes);
-    let _no_message = all_answered.recv_timeout(LAST_ANSWERS);
+    let end = Instant::now() + LAST_ANSWERS;
+    // Jobs that the shutdown has asked to stop still queue answers.
+    routes.jobs.wait_until(end);
+    routes.answers.wait_until(end);
     println!("stopped: {account}");
     println!("{report}");
     match report.is_complete() && account.is_closed() && !ending.hurry.is_cancelled() {

@@ -1,7 +1,6 @@
 //! The requests, and the functions that answer them.
 
 use std::sync::Arc;
-use std::sync::mpsc::Sender;
 
 use tiny_http::{Method, Request};
 
@@ -26,8 +25,6 @@ pub(crate) struct Routes {
     pub(crate) tasks: Arc<Tasks>,
     pub(crate) answers: Answers,
     pub(crate) observed: Observed,
-    /// Each client has a clone of this sender until it is answered.
-    pub(crate) unanswered: Sender<()>,
 }
 
 impl Routes {
@@ -55,11 +52,11 @@ impl Routes {
 
     /// Tells the client that the service is busy, without waiting for the client.
     pub(crate) fn refuse(&self, request: Request) {
-        self.answers.refuse(self.client(request));
+        drop(self.client(request));
     }
 
     fn client(&self, request: Request) -> Client {
-        Client::new(request, self.unanswered.clone())
+        Client::new(request, self.answers.clone())
     }
 
     fn start_task(&self, client: Client, url: &str) {
@@ -68,7 +65,7 @@ impl Routes {
             Err(message) => return self.answers.send(client, 400, message),
         };
         // The permit reserves a place before the body is read, so that an accepted task has a place.
-        let Ok(permit) = self.tasks.reserve() else { return self.answers.refuse(client) };
+        let Ok(permit) = self.tasks.reserve() else { return drop(client) };
         let tasks = Arc::clone(&self.tasks);
         self.answers.send_by_body(client, move |body| tasks.start(permit, body, rounds));
     }

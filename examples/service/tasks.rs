@@ -53,7 +53,8 @@ impl Tasks {
     }
 
     /// Queues a task, which uses the place that the permit reserves. A task that has not begun within the limit does
-    /// not run, and a task that has not ended within the limit stops early.
+    /// not run, and a task that has not ended within the limit stops early. If the service ends, the queue refuses the
+    /// task.
     pub(crate) fn start(&self, permit: Permit, body: Vec<u8>, rounds: u64) -> Answer {
         let item = self.queue.item(move || hash::sum(&body, rounds));
         match item.with(permit).token(&self.hurry).within(self.limit).spawn() {

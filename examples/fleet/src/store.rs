@@ -45,7 +45,7 @@ impl Store {
         });
         // On a managed queue, the item would wait for a CPU behind jobs that compute. An unbound queue starts it
         // immediately.
-        let queue = WorkQueue::unbound("results").max_active_total(1).build()?;
+        let queue = WorkQueue::unbound("results").build()?;
         Ok(Self { queue, step, finished })
     }
 
