@@ -56,6 +56,11 @@ impl<T> Deadlines<T> {
         deadline
     }
 
+    /// Adds the entry of a deadline that was set in another queue.
+    pub(crate) fn adopt(&mut self, deadline: Deadline, what: T) {
+        self.queue.insert(deadline, what);
+    }
+
     /// Takes the first entry, if it is due at `now`.
     pub(crate) fn take_due(&mut self, now: Time) -> Option<(Deadline, T)> {
         let first = self.queue.first_entry()?;

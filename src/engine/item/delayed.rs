@@ -377,7 +377,7 @@ impl Entering<'_> {
 impl Drop for Entering<'_> {
     fn drop(&mut self) {
         if let Some((pass, _kept)) = self.admitted.take() {
-            self.shard.queue().take_back(self.shard, pass);
+            self.shard.queue().take_back(self.shard.limiter(), pass);
         }
     }
 }

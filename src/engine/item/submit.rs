@@ -3,7 +3,6 @@
 
 use std::ptr::NonNull;
 
-use crate::policy::admission::Slot;
 use crate::protocol::item::Queued;
 use crate::sys::machine;
 
@@ -11,7 +10,6 @@ use crate::engine::carrier::Carried;
 use crate::engine::queue::admission::Pass;
 use crate::engine::queue::bytes::Ask;
 use crate::engine::queue::places::Kept;
-use crate::engine::queue::route;
 use crate::engine::queue::shard::{Limiter, Shard};
 use crate::engine::queue::workqueue::Queue;
 use crate::engine::refusal::QueueError;
@@ -135,7 +133,8 @@ impl Queue {
         make: impl FnOnce(F, *const Limiter) -> Result<(NonNull<Header>, H), (QueueError, F)>,
         put: impl FnOnce(&'q Shard, Entry, bool),
     ) -> Result<H, (QueueError, F)> {
-        let (item, handle) = make(function, shard.lane()).inspect_err(|_| self.take_back(shard, pass))?;
+        let (item, handle) =
+            make(function, shard.lane()).inspect_err(|_| self.take_back(shard.limiter(), pass))?;
         kept.leave();
         let entry = Entry::new(item, shard, pass.ticket, place.is_bound());
         enqueue(shard, entry, place.named(), pass.has_slot, put);
@@ -266,7 +265,7 @@ impl Queue {
                 put,
             );
         } else {
-            self.take_back(shard, pass);
+            self.take_back(shard.limiter(), pass);
             drop(unused);
         }
         answer(queued, shard, work)
@@ -325,16 +324,6 @@ impl Queue {
                 let pending = queue(shard.new_place());
                 Some(pending.map_or(Err(refusal), |queued| answer(queued, shard, work)))
             }
-        }
-    }
-
-    /// Undoes the admission of an item that is not queued after all, for example because another thread has queued it
-    /// first.
-    #[cold]
-    pub(super) fn take_back(&self, shard: &Shard, pass: Pass) {
-        let limiter = shard.limiter();
-        if self.give_back(limiter, pass) == Slot::Handed {
-            route::submit(limiter.next_active());
         }
     }
 }

@@ -17,7 +17,6 @@
 //! count includes them.
 #![allow(unsafe_code, reason = "a one-shot with a delay is a pointer that owns its entry's side")]
 
-use std::collections::BTreeMap;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::task::Waker;
@@ -55,27 +54,21 @@ pub(crate) struct Timers {
 struct Map {
     armed: Deadlines<Timer>,
     /// The timers that are held because their queues are being drained.
-    held: BTreeMap<Deadline, Timer>,
+    held: Deadlines<Timer>,
 }
 
 impl Map {
     fn get(&self, deadline: Deadline) -> Option<&Timer> {
-        self.armed.get(deadline).or_else(|| self.held.get(&deadline))
+        self.armed.get(deadline).or_else(|| self.held.get(deadline))
     }
 
     fn take(&mut self, deadline: Deadline) -> Option<Timer> {
-        self.armed.cancel(deadline).or_else(|| self.held.remove(&deadline))
-    }
-
-    fn take_held(&mut self, is_wanted: impl Fn(&Timer) -> bool) -> Vec<(Deadline, Timer)> {
-        let wanted = self.held.iter().filter(|(_, timer)| is_wanted(timer)).map(|(deadline, _)| *deadline);
-        let wanted: Vec<Deadline> = wanted.collect();
-        wanted.into_iter().filter_map(|deadline| self.held.remove_entry(&deadline)).collect()
+        self.armed.cancel(deadline).or_else(|| self.held.cancel(deadline))
     }
 
     fn take_all(&mut self, is_wanted: impl Fn(&Timer) -> bool) -> Vec<(Deadline, Timer)> {
         let mut taken = self.armed.take_all(&is_wanted);
-        taken.extend(self.take_held(is_wanted));
+        taken.extend(self.held.take_all(is_wanted));
         taken
     }
 }
@@ -183,7 +176,7 @@ impl Timers {
 
     /// Takes the held timers of one queue off the map. The call takes O(n) time if the executor has n held timers.
     pub(crate) fn take_held_of(self: &Arc<Self>, queue: &Queue) -> Vec<(TimerName, Timer)> {
-        let timers = self.map.lock().take_held(|timer| timer.is_of(queue));
+        let timers = self.map.lock().held.take_all(|timer| timer.is_of(queue));
         timers.into_iter().map(|timer| self.named(timer)).collect()
     }
 
@@ -216,7 +209,7 @@ impl TimerName {
 
     /// Holds a timer that was taken off the map, because its queue is being drained.
     pub(crate) fn hold(&self, timer: Timer) {
-        self.timers.map.lock().held.insert(self.deadline, timer);
+        self.timers.map.lock().held.adopt(self.deadline, timer);
     }
 
     /// If the timer is still on the map, returns the address of its item's lane. The address serves only for

@@ -155,6 +155,15 @@ impl Queue {
         }
     }
 
+    /// Undoes the admission of an item that is not queued after all, for example because another thread has queued it
+    /// first. Starts the item that gets the slot, if any.
+    #[cold]
+    pub(crate) fn take_back(&self, limiter: &Limiter, pass: Pass) {
+        if self.give_back(limiter, pass) == Slot::Handed {
+            route::submit(limiter.next_active());
+        }
+    }
+
     /// Undoes the admission of an item that is not queued after all. Returns what happens to the item's slot. The
     /// caller holds a handle to the queue.
     #[cold]

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::policy::admission::{Intake, NotAdmitted, Slot};
+use crate::policy::admission::{Intake, NotAdmitted};
 use crate::policy::effective_state::{Answer, Caller, End};
 use crate::protocol::drain::were_empty;
 use crate::sys::wait::Until;
@@ -16,7 +16,6 @@ use crate::engine::worker::worker_thread;
 
 use super::admission::Pass;
 use super::register::QueueRef;
-use super::route;
 use super::shard::Limiter;
 use super::workqueue::{Queue, QueueHandle};
 
@@ -47,9 +46,7 @@ impl Queue {
     #[cold]
     fn confirm(&self, limiter: &Limiter, pass: Pass, caller: Caller) -> Result<Pass, QueueError> {
         let Err(refusal) = self.answer(caller) else { return Ok(pass) };
-        if self.give_back(limiter, pass) == Slot::Handed {
-            route::submit(limiter.next_active());
-        }
+        self.take_back(limiter, pass);
         Err(refusal)
     }
 

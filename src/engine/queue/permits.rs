@@ -125,16 +125,15 @@ impl Queue {
             && waits::check_queue(self).is_ok()
     }
 
-    /// Refuses the wait of an item that holds the only slot in which the pending items can run. The places belong to
-    /// the whole queue, so a pending item of any lane that the calling item does not block will make room.
-    pub(super) fn check_wait_in_line(&self) -> Result<(), QueueError> {
+    /// Refuses the wait of an item that holds the only slot in which the pending items can run. `turn` is the issuer's
+    /// turn in line. The places belong to the whole queue, so a pending item of any lane that the calling item does not
+    /// block will make room. The last such item may begin during this check, and hand its place to this issuer.
+    pub(super) fn check_wait_in_line(&self, turn: &Signal) -> Result<(), QueueError> {
         let is_blocked = |shard: &Shard| waits::check_lane(shard.lane()).is_err();
         let makes_room =
             |shard: &Shard| !is_blocked(shard) && shard.has_pending(waits::next_runs_on(shard.id()));
-        if self.shards().any(is_blocked) && !self.shards().any(makes_room) {
-            return Err(QueueError::WouldDeadlock);
-        }
-        Ok(())
+        let is_refused = self.shards().any(is_blocked) && !self.shards().any(makes_room);
+        if is_refused && !turn.is_set() { Err(QueueError::WouldDeadlock) } else { Ok(()) }
     }
 
     /// Takes a place. Waits in line until there is one, or until `token` counts as cancelled.
@@ -215,13 +214,9 @@ impl<Q: AsRef<Queue>> InLine<Q> {
         self.turn.as_ref().expect("only `end` and the destructor end the turn")
     }
 
-    /// See [`Queue::check_wait_in_line`]. The last item that makes room may begin during this check, and hand its place
-    /// to this issuer.
+    /// See [`Queue::check_wait_in_line`].
     fn check(&self) -> Result<(), QueueError> {
-        self.queue
-            .as_ref()
-            .check_wait_in_line()
-            .or_else(|refusal| if self.turn().signal().is_set() { Ok(()) } else { Err(refusal) })
+        self.queue.as_ref().check_wait_in_line(self.turn().signal())
     }
 
     /// Ends the turn, because the wait is over. Returns an error if the issuer got no place. Otherwise the caller owns

@@ -39,16 +39,20 @@ fn the_default_executor_uses_the_cpus_of_the_process_without_a_topology_too() {
     assert_eq!(*executor.cpus(), sys::affinity::process_cpus().unwrap());
 }
 
+/// Returns a hook that refuses the first thread.
+fn first_fails() -> impl Fn(&str) -> io::Result<()> {
+    let attempts = AtomicUsize::new(0);
+    move |name| match attempts.fetch_add(1, Ordering::Relaxed) {
+        0 => Err(io::Error::other(format!("{name}: not now"))),
+        _ => Ok(()),
+    }
+}
+
 /// spec: E1.2 (the global executor works when its manager can be made at last), P1.1: work that was queued earlier
 /// waits for the manager.
 #[test]
 fn a_push_makes_the_missing_manager() {
-    let attempts = AtomicUsize::new(0);
-    let first_fails = move |name: &str| match attempts.fetch_add(1, Ordering::Relaxed) {
-        0 => Err(io::Error::other(format!("{name}: not now"))),
-        _ => Ok(()),
-    };
-    let (executor, manager) = ExecutorBuilder::new().before_spawn(first_fails).assemble().unwrap();
+    let (executor, manager) = ExecutorBuilder::new().before_spawn(first_fails()).assemble().unwrap();
     assert!(manager.unwrap_err().to_string().contains("manager: not now"));
 
     let early = WorkQueue::per_cpu("early").build_on(&executor).unwrap().spawn(|| "early").unwrap();
@@ -71,12 +75,7 @@ fn a_push_makes_the_missing_manager() {
 /// spec: E1.2, W5.1: the same holds for a submission with a delay, even if an earlier timer is due before it.
 #[test]
 fn a_timer_makes_the_missing_manager() {
-    let attempts = AtomicUsize::new(0);
-    let first_fails = move |name: &str| match attempts.fetch_add(1, Ordering::Relaxed) {
-        0 => Err(io::Error::other(format!("{name}: not now"))),
-        _ => Ok(()),
-    };
-    let (executor, manager) = ExecutorBuilder::new().before_spawn(first_fails).assemble().unwrap();
+    let (executor, manager) = ExecutorBuilder::new().before_spawn(first_fails()).assemble().unwrap();
     assert!(manager.is_err());
 
     let queue = WorkQueue::builder("q").build_on(&executor).unwrap();
@@ -97,12 +96,7 @@ fn a_timer_makes_the_missing_manager() {
 /// spec: P1.5 (the manager is supervised): its own code panics when its thread has begun.
 #[test]
 fn a_manager_that_panics_as_it_arrives_goes_on() {
-    let attempts = AtomicUsize::new(0);
-    let first_fails = move |name: &str| match attempts.fetch_add(1, Ordering::Relaxed) {
-        0 => Err(io::Error::other(format!("{name}: not now"))),
-        _ => Ok(()),
-    };
-    let (executor, manager) = ExecutorBuilder::new().before_spawn(first_fails).assemble().unwrap();
+    let (executor, manager) = ExecutorBuilder::new().before_spawn(first_fails()).assemble().unwrap();
     assert!(manager.is_err());
     executor.inner.core.manager.plant(Point::Arrival);
     let item = WorkQueue::per_cpu("q").build_on(&executor).unwrap().spawn(|| ()).unwrap();
