@@ -258,9 +258,10 @@ fn slow_clients_delay_no_others() {
 /// body.
 #[test]
 fn slow_clients_that_are_refused_stop_no_health_check() {
-    // By default, 256 of the items that were queued on one CPU can have begun. So if the queue of `/health` also had
-    // the answers to these clients, they would hold all its places, but only if one CPU queued more than 256 of them.
+    // By default, 256 of the items that were queued on one CPU can have begun. The service has one CPU here. So if the
+    // queue of `/health` also had the answers to these clients, they would hold all its places.
     const SLOW: usize = 300;
+    testkit::pin(rustix::thread::sched_getcpu()).expect("the service inherits this CPU");
     let service = Service::start(&["--active", "1", "--pending", "1", "--patience", "600"]);
     let slow: Vec<_> = (0..SLOW).map(|_| slow_client(&service.address, 5000)).collect();
     // If many connections come at once, the HTTP library may have no thread for one of them until another connection
