@@ -2,7 +2,7 @@
 
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, mpsc};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
@@ -279,6 +279,27 @@ fn an_item_in_line_looks_at_the_slots_of_all_cpus() {
         assert_eq!(in_line.join().unwrap(), None, "the other slot becomes free");
         other.join().unwrap();
         pending.join().unwrap();
+    }
+}
+
+/// spec: B1.6 (a wait that would never end is refused): the item's own next run makes no room, whichever slot it has.
+#[test]
+fn an_item_does_not_wait_in_line_for_its_own_next_run() {
+    let _limit = time_limit();
+    let executor = cpus(2);
+    for next in [0, 1] {
+        let queue = WorkQueue::builder("q").max_active(1).max_pending(1).build_on(&executor).unwrap();
+        let (tell, told) = mpsc::channel();
+        let own = queue.clone();
+        let work = Work::with_handle(move |this| {
+            assert_eq!(own.item(this).on_cpu(next).enqueue(), Ok(true));
+            let answer = own.reserve_timeout(SOON).err();
+            this.cancel();
+            tell.send(answer).unwrap();
+        });
+        assert_eq!(queue.item(&work).on_cpu(0).enqueue(), Ok(true));
+        assert_eq!(told.recv_timeout(2 * SOON).unwrap(), Some(QueueError::WouldDeadlock), "{next}");
+        queue.flush().unwrap();
     }
 }
 
