@@ -65,7 +65,9 @@ impl WorkQueue {
     ///
     /// * [`QueueError::Draining`], [`QueueError::Destroyed`] or [`QueueError::ShutDown`] if the queue refuses
     ///   submissions of the caller, or begins to refuse them while the caller waits.
-    /// * [`QueueError::WouldDeadlock`] if the calling item holds the only slot in which the pending items can run.
+    /// * [`QueueError::WouldDeadlock`] if the queue has no room, and the calling item holds the only slot in which the
+    ///   items of one of the CPUs can run. If other CPUs have items as well, these could make room, but the wait is
+    ///   refused nevertheless.
     /// * [`QueueError::Forked`] in a forked process.
     #[doc(alias = "spawn_wait")]
     pub fn reserve(&self) -> Result<Permit, QueueError> {

@@ -242,65 +242,74 @@ fn issuers_in_line_learn_that_the_queue_ends() {
     }
 }
 
-/// spec: B1.6 (a wait that would never end is refused): it does not matter to which CPU the waiting item would queue.
+/// spec: B1.6 (a wait that would never end is refused): it does not matter to which CPU the waiting item would queue, nor
+/// what other items could make room. Both items here hold the only slot of their CPU. If they were not refused, each
+/// would wait for the item behind the other one.
 #[test]
 fn an_item_in_line_looks_at_the_slots_of_all_cpus() {
     let _limit = time_limit();
     let executor = cpus(2);
     for _ in 0..stress(20) {
-        let queue = WorkQueue::builder("q").max_active(1).max_pending(1).build_on(&executor).unwrap();
+        let queue = WorkQueue::builder("q").max_active(1).max_pending(2).build_on(&executor).unwrap();
+        let both = Door::default();
         let begun = Arc::new(AtomicUsize::new(0));
-        let behind_door = |cpu, act: fn(&WorkQueue) -> Option<QueueError>| {
-            let (door, begins, own) = (Door::default(), Arc::clone(&begun), queue.clone());
-            let opened = door.clone();
-            let before = begun.load(Ordering::SeqCst);
-            let begin = move || {
-                bump(&begins);
-                opened.wait();
-                act(&own)
-            };
-            let item = queue.item(begin).on_cpu(cpu).spawn().unwrap();
-            eventually("the item has begun", || begun.load(Ordering::SeqCst) > before);
-            (item, door)
-        };
-        // The only place belongs to an item that needs the slot of the item in line.
-        let (in_line, door) = behind_door(0, |queue| queue.reserve_timeout(Duration::from_millis(1)).err());
-        let pending = queue.item(|| ()).on_cpu(0).spawn().unwrap();
-        door.open();
-        assert_eq!(in_line.join().unwrap(), Some(QueueError::WouldDeadlock));
-        pending.join().unwrap();
-        queue.flush().unwrap();
-        // The only place belongs to an item that needs another slot.
-        let (in_line, door) = behind_door(0, |queue| queue.reserve_timeout(SOON).err());
-        let (other, other_door) = behind_door(1, |_| None);
-        let pending = queue.item(|| ()).on_cpu(1).spawn().unwrap();
-        door.open();
-        other_door.open();
-        assert_eq!(in_line.join().unwrap(), None, "the other slot becomes free");
-        other.join().unwrap();
-        pending.join().unwrap();
+        let items: Vec<_> = [0, 1]
+            .map(|cpu| {
+                let (opened, begins, own) = (both.clone(), Arc::clone(&begun), queue.clone());
+                let item = move || {
+                    bump(&begins);
+                    opened.wait();
+                    own.reserve().err()
+                };
+                let item = queue.item(item).on_cpu(cpu).spawn().unwrap();
+                eventually("the item has begun", || begun.load(Ordering::SeqCst) > cpu);
+                item
+            })
+            .into();
+        let behind = [0, 1].map(|cpu| queue.item(|| ()).on_cpu(cpu).spawn().unwrap());
+        both.open();
+        // One item may find room only after the other one has ended, and the item behind that one has begun.
+        let answers: Vec<_> = items.into_iter().map(|item| item.join().unwrap()).collect();
+        assert!(answers.contains(&Some(QueueError::WouldDeadlock)), "{answers:?}");
+        for item in behind {
+            item.join().unwrap();
+        }
     }
 }
 
-/// spec: B1.6 (a wait that would never end is refused): the item's own next run makes no room, whichever slot it has.
+/// spec: B1.6: the place is refused although another item has ended, except for its result, so it makes no more room.
 #[test]
-fn an_item_does_not_wait_in_line_for_its_own_next_run() {
-    let _limit = time_limit();
-    let executor = cpus(2);
-    for next in [0, 1] {
-        let queue = WorkQueue::builder("q").max_active(1).max_pending(1).build_on(&executor).unwrap();
-        let (tell, told) = mpsc::channel();
-        let own = queue.clone();
-        let work = Work::with_handle(move |this| {
-            assert_eq!(own.item(this).on_cpu(next).enqueue(), Ok(true));
-            let answer = own.reserve_timeout(SOON).err();
-            this.cancel();
-            tell.send(answer).unwrap();
-        });
-        assert_eq!(queue.item(&work).on_cpu(0).enqueue(), Ok(true));
-        assert_eq!(told.recv_timeout(2 * SOON).unwrap(), Some(QueueError::WouldDeadlock), "{next}");
-        queue.flush().unwrap();
+fn an_item_in_line_does_not_wait_for_an_item_that_has_made_its_room() {
+    struct Waits(Door);
+    impl Drop for Waits {
+        fn drop(&mut self) {
+            self.0.wait();
+        }
     }
+    let _limit = time_limit();
+    let queue = WorkQueue::builder("q").max_active(1).max_pending(1).build_on(&cpus(2)).unwrap();
+    let (result, door, ends) = (Door::default(), Door::default(), Arc::new(AtomicUsize::new(0)));
+    let (waits, ended) = (Waits(result.clone()), Arc::clone(&ends));
+    let dropped = move || {
+        bump(&ended);
+        waits
+    };
+    queue.item(dropped).on_cpu(1).spawn_detached().unwrap();
+    eventually("its function has ended", || ends.load(Ordering::SeqCst) == 1);
+    let (own, opened) = (queue.clone(), door.clone());
+    let (tell, begun) = mpsc::channel();
+    let in_line = move || {
+        tell.send(()).unwrap();
+        opened.wait();
+        own.reserve().err()
+    };
+    let item = queue.item(in_line).on_cpu(0).spawn().unwrap();
+    begun.recv().unwrap();
+    let behind = queue.item(|| ()).on_cpu(0).spawn().unwrap();
+    door.open();
+    assert_eq!(item.join().unwrap(), Some(QueueError::WouldDeadlock));
+    behind.join().unwrap();
+    result.open();
 }
 
 /// spec: B1.6 (a wait that would never end is refused)

@@ -86,7 +86,7 @@ impl Queue {
         })?;
         let Some(turn) = turn else { return Ok(()) };
         let in_line = InLine { queue: self, cell, turn: Some(Arc::clone(&turn)) };
-        self.check_wait_in_line(turn.signal())?;
+        self.check_wait_in_line()?;
         let says = || format!("room for {bytes} bytes on queue {:?}", self.name());
         let _says = machine::waits_for_queue(self.name(), says);
         wait_for_turn(turn.signal(), Until::FOREVER, token);

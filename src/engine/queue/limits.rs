@@ -152,22 +152,6 @@ impl ExecutorInner {
 }
 
 impl Shard {
-    /// Returns whether more than `besides` items of the shard's lane have not begun. An item that begins during this
-    /// call may count as one that has begun. An item whose function has ended, but not its destructors, counts as one
-    /// that has not begun. In a build with `cmwq_uncounted`, no item counts as begun.
-    pub(super) fn has_pending(&self, besides: u64) -> bool {
-        let ended = || self.account.total(|_| ()).completed;
-        loop {
-            let before = ended();
-            let in_flight = self.limiter().cell.in_flight();
-            let begun = self.account.total(|_| ()).started;
-            // If an item has ended since, `begun` may include an item that began in its place.
-            if ended() == before {
-                return in_flight.saturating_sub(begun.saturating_sub(before)) > besides;
-            }
-        }
-    }
-
     /// Returns the shard's counts so far. The caller keeps the shard in memory. This function must not be called in a
     /// forked process, because a thread of the parent may have held the account's lock.
     pub(crate) fn counters(&self) -> Counters {

@@ -125,15 +125,12 @@ impl Queue {
             && waits::check_queue(self).is_ok()
     }
 
-    /// Refuses the wait of an item that holds the only slot in which the pending items can run. `turn` is the issuer's
-    /// turn in line. The places belong to the whole queue, so a pending item of any lane that the calling item does not
-    /// block will make room. The last such item may begin during this check, and hand its place to this issuer.
-    pub(super) fn check_wait_in_line(&self, turn: &Signal) -> Result<(), QueueError> {
-        let is_blocked = |shard: &Shard| waits::check_lane(shard.lane()).is_err();
-        let makes_room =
-            |shard: &Shard| !is_blocked(shard) && shard.has_pending(waits::next_runs_on(shard.id()));
-        let is_refused = self.shards().any(is_blocked) && !self.shards().any(makes_room);
-        if is_refused && !turn.is_set() { Err(QueueError::WouldDeadlock) } else { Ok(()) }
+    /// Refuses the wait of an item that holds all slots of one of the queue's limiters. The places belong to the whole
+    /// queue, so an item in another slot may make room. But the check cannot know whether such an item has made its room
+    /// already, gives it to an earlier issuer in line, or waits in line itself. So it refuses the wait in any case.
+    pub(super) fn check_wait_in_line(&self) -> Result<(), QueueError> {
+        let blocks = |shard: &Shard| waits::check_lane(shard.lane()).is_err();
+        if self.shards().any(blocks) { Err(QueueError::WouldDeadlock) } else { Ok(()) }
     }
 
     /// Takes a place. Waits in line until there is one, or until `token` counts as cancelled.
@@ -216,7 +213,7 @@ impl<Q: AsRef<Queue>> InLine<Q> {
 
     /// See [`Queue::check_wait_in_line`].
     fn check(&self) -> Result<(), QueueError> {
-        self.queue.as_ref().check_wait_in_line(self.turn().signal())
+        self.queue.as_ref().check_wait_in_line()
     }
 
     /// Ends the turn, because the wait is over. Returns an error if the issuer got no place. Otherwise the caller owns

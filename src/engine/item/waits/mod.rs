@@ -14,7 +14,6 @@ use std::cell::Cell;
 use std::ptr::NonNull;
 use std::task::{Poll, Waker};
 
-use crate::policy::item::ShardId;
 use crate::policy::search::{LIMIT, Patience};
 use crate::sys::clock;
 use crate::sys::fork::Origin;
@@ -232,14 +231,6 @@ fn distinct_items(worker: &WorkerThread) -> impl Iterator<Item = Current> {
 pub(super) fn shards_of_items() -> Vec<NonNull<Shard>> {
     worker_thread::with_current(|worker| {
         worker.map(|worker| distinct_items(worker).map(|current| current.shard).collect()).unwrap_or_default()
-    })
-}
-
-/// Returns the number of the caller's items that are pending on this shard, for runs after the present ones.
-pub(crate) fn next_runs_on(shard: ShardId) -> u64 {
-    worker_thread::with_current(|worker| {
-        let is_pending = |current: &Current| current.pending_on() == Some(shard);
-        worker.map_or(0, |worker| distinct_items(worker).filter(is_pending).count() as u64)
     })
 }
 
