@@ -22,6 +22,8 @@ pub(crate) enum Failure {
     Unreachable { message: String, hint: String },
     /// The output cannot be written.
     Output(io::Error),
+    /// Another thread of the tool has panicked.
+    Panicked,
 }
 
 impl Failure {
@@ -49,6 +51,8 @@ impl Failure {
             Self::Finding | Self::Refused(_) | Self::Output(_) => 1,
             Self::Usage { .. } => 2,
             Self::Unreachable { .. } => 3,
+            // This is the code of a process whose main thread has panicked.
+            Self::Panicked => 101,
         }
     }
 
@@ -75,6 +79,7 @@ impl fmt::Display for Failure {
                 f.write_str(message)
             }
             Self::Output(error) => write!(f, "the output cannot be written: {error}"),
+            Self::Panicked => f.write_str("a thread of the tool has panicked"),
         }
     }
 }

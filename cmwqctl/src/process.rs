@@ -1,6 +1,8 @@
 //! Finds the process that the command line names, and connects to it.
 
-use cmwq::control::{Client, ClientError, Process, processes};
+use std::time::Duration;
+
+use cmwq::control::{Client, ClientError, ErrorKind, Process, processes};
 
 use crate::args::Target;
 use crate::failure::{Failure, Result};
@@ -8,8 +10,11 @@ use crate::failure::{Failure, Result};
 const HOW_TO: &str = "A process can be watched when it uses cmwq with the feature `control`, has called \
                       `cmwq::control::Server::start`,\nand belongs to you. A socket elsewhere is named by -s SOCKET.";
 
+/// The time within which a process must answer, if the tool asks several processes whether their executors are there.
+const PATIENCE: Duration = Duration::from_secs(1);
+
 /// Connects to the process that the command line names. If the command line names no process, connects to the only
-/// process that is found.
+/// process that is found. If several processes are found, those whose executor has ended do not count.
 pub(crate) fn connect(target: &Target) -> Result<Client> {
     if let Some(path) = &target.socket {
         return Client::connect(path).map_err(failure);
@@ -17,6 +22,9 @@ pub(crate) fn connect(target: &Target) -> Result<Client> {
     let mut found = all()?;
     if let Some(pid) = target.pid {
         found.retain(|process| process.pid == pid);
+    }
+    if found.len() > 1 {
+        found.retain(|process| !has_ended(process));
     }
     match (found.as_slice(), target.pid) {
         ([only], _) => Client::connect(&only.path).map_err(failure),
@@ -32,6 +40,13 @@ pub(crate) fn connect(target: &Target) -> Result<Client> {
             lines(several),
         )),
     }
+}
+
+/// Returns whether the process answers that its executor has ended.
+fn has_ended(process: &Process) -> bool {
+    // The server finds the executor before it looks for the queue, so any name does.
+    let asked = Client::connect_timeout(&process.path, PATIENCE).and_then(|mut client| client.attributes(""));
+    matches!(asked, Err(ClientError::Answer(error)) if error.kind == ErrorKind::Ended)
 }
 
 /// Returns all processes of this user that can be reached.

@@ -4,7 +4,7 @@ mod support;
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixListener;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use cmwq::control::Server;
@@ -109,6 +109,27 @@ fn a_process_is_found_alone_by_number_and_by_socket() {
     let ran = service.folder.run(&["-p", &pid, "dump"]);
     assert!(ran.code == Some(2) && ran.err.contains("has 2 executors: name one by -s SOCKET"), "{ran:?}");
     assert_eq!(service.run(&["get", "thumbnails", "max_active"]).good(), "16\n");
+}
+
+/// A server outlives its executor, but then there is nothing to watch.
+#[test]
+fn an_executor_that_has_ended_is_not_chosen() {
+    let service = Service::new();
+    let other = Executor::builder().build().unwrap();
+    let server = Server::start_at(&other, service.folder.socket(2)).unwrap();
+    drop(other);
+    let socket = server.path().to_str().unwrap();
+    let end = Instant::now() + Duration::from_secs(60);
+    while service.folder.run(&["-s", socket, "dump"]).code == Some(0) {
+        assert!(Instant::now() < end, "the executor does not end");
+    }
+    let pid = std::process::id().to_string();
+    assert_eq!(service.folder.run(&["-p", &pid, "get", "thumbnails", "max_active"]).good(), "16\n");
+    let ran = service.folder.run(&["-s", socket, "dump"]);
+    assert!(ran.code == Some(1) && ran.err.contains("the executor is gone"), "{ran:?}");
+    if !has_strangers(&service.folder) {
+        assert_eq!(service.folder.run(&["get", "thumbnails", "max_active"]).good(), "16\n");
+    }
 }
 
 /// spec: O5.10 (cmwqctl dumps)
@@ -313,11 +334,25 @@ fn the_watchdog_finds_a_stalled_pool() {
     };
     assert_eq!((ran.code, ran.err.as_str()), (Some(1), ""), "{ran:?}");
     assert!(ran.out.contains("has started nothing for"), "{ran:?}");
+    for args in [&["-s", socket, "watchdog"][..], &["-s", socket, "watchdog", "--json"]] {
+        let ran = with_closed_pipe(service.folder.tool(args));
+        assert_eq!((ran.code, ran.err.as_str()), (Some(1), ""), "a finding without a reader: {args:?}");
+    }
     go.send(()).unwrap();
     first.join().unwrap();
     second.join().unwrap();
     let ran = service.folder.run(&["-s", socket, "watchdog"]);
     assert_eq!(ran.code, Some(0), "over: {ran:?}");
+    let ran = with_closed_pipe(service.folder.tool(&["-s", socket, "watchdog"]));
+    assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""), "nothing without a reader");
+}
+
+/// Runs the tool with a pipe whose reader is gone.
+fn with_closed_pipe(mut command: Command) -> support::Ran {
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    command.stdout(writer);
+    finish(command)
 }
 
 fn first_cpu(service: &Service) -> usize {

@@ -59,7 +59,9 @@ pub struct BusyReport<'a> {
 pub struct BusyQueue<'a> {
     /// The queue.
     pub queue: &'a QueueSnapshot,
-    /// The queue's running items.
+    /// The queue's running items that workers and rescuers have taken. An item on a lent thread is not listed. Such an
+    /// item runs on [its caller's thread](crate::WhenFull::CallerRuns), or is a closure of [`join`](crate::join()) that
+    /// the waiting item's thread runs. The queue's [counters](crate::Counters::in_flight) count all running items.
     pub in_flight: Vec<InFlight<'a>>,
     /// The number of items that have a slot and wait for a worker.
     pub pending: usize,
@@ -132,9 +134,11 @@ impl BusyReport<'_> {
 
 impl<'a> BusyQueue<'a> {
     fn new(queue: &'a QueueSnapshot, in_flight: Vec<InFlight<'a>>) -> Self {
-        // The snapshot read the workers and the queue at different times, so `in_flight` can contain more items than
-        // `queue.active` says.
-        let pending = queue.active.saturating_sub(in_flight.len());
+        // An item on a lent thread has no worker in a pool, so only the counters count it.
+        let running = in_flight.len().max(queue.counters.in_flight() as usize);
+        // The snapshot read the workers, the counters and the queue at different times, so more items can be running
+        // than `queue.active` says.
+        let pending = queue.active.saturating_sub(running);
         Self { queue, in_flight, pending, inactive: queue.inactive }
     }
 

@@ -106,6 +106,22 @@ fn a_full_queue_lets_its_caller_run_the_item() {
     full.ends();
 }
 
+/// A dump in the item counts the item as active and as running. Only the item that fills the queue is pending.
+#[test]
+fn an_item_on_its_callers_thread_is_not_pending() {
+    let executor = one_cpu_unseen();
+    let full = Full::new(&executor, caller_runs("q"));
+    let seen = executor.clone();
+    let counts = full.queue.spawn(move || {
+        let dump = seen.dump();
+        let report = dump.busy();
+        let busy = report.queues.iter().find(|busy| busy.queue.name == "q").expect("the item runs");
+        (busy.queue.active, busy.in_flight.len(), busy.pending, busy.inactive)
+    });
+    assert_eq!(counts.unwrap().join().unwrap(), (2, 0, 1, 0));
+    full.ends();
+}
+
 /// spec: B2.3, W9 (a panic is the item's own)
 #[test]
 fn a_panic_on_the_callers_thread_goes_to_the_handle() {

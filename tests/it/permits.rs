@@ -242,9 +242,9 @@ fn issuers_in_line_learn_that_the_queue_ends() {
     }
 }
 
-/// spec: B1.6 (a wait that would never end is refused): it does not matter to which CPU the waiting item would queue, nor
-/// what other items could make room. Both items here hold the only slot of their CPU. If they were not refused, each
-/// would wait for the item behind the other one.
+/// spec: B1.6 (a wait that would never end is refused): it does not matter to which CPU the waiting item would queue,
+/// nor what other items could make room. Both items here hold the only slot of their CPU. If they were not refused,
+/// each would wait for the item behind the other one.
 #[test]
 fn an_item_in_line_looks_at_the_slots_of_all_cpus() {
     let _limit = time_limit();

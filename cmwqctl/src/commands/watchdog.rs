@@ -13,13 +13,13 @@ use crate::text;
 
 pub(crate) fn run(json: bool, client: &mut Client, out: &mut dyn Write) -> Result<()> {
     let report = client.watchdog().map_err(failure)?;
-    if json {
-        super::write_json(&report, out)?;
-    } else {
-        write(&report, out)?;
-        out.flush()?;
+    let finding = if report.stalled.is_empty() { Ok(()) } else { Err(Failure::Finding) };
+    let written = if json { super::write_json(&report, out) } else { write(&report, out) };
+    match written {
+        Err(failure) if !failure.is_silent() => Err(failure),
+        // The exit code tells the finding even if the reader has closed the pipe.
+        _ => finding,
     }
-    if report.stalled.is_empty() { Ok(()) } else { Err(Failure::Finding) }
 }
 
 fn write(report: &WatchdogReport, out: &mut dyn Write) -> Result<()> {
@@ -43,7 +43,9 @@ fn write(report: &WatchdogReport, out: &mut dyn Write) -> Result<()> {
         )?;
     }
     offenders("hogs", &report.hogs, out)?;
-    offenders("undeclared", &report.undeclared_blockers, out)
+    offenders("undeclared", &report.undeclared_blockers, out)?;
+    out.flush()?;
+    Ok(())
 }
 
 fn seconds(duration: Duration) -> String {

@@ -29,6 +29,8 @@ pub(crate) struct Column<R: 'static> {
     /// out.
     pub(crate) rank: u8,
     pub(crate) cell: fn(&R) -> String,
+    /// A text behind the cell, which is shown in full even if the cell is cut.
+    pub(crate) mark: fn(&R) -> &'static str,
     pub(crate) key: fn(&R) -> Key,
     /// Whether the cells are numbers, which are right-aligned and by default sorted with the largest first.
     pub(crate) numeric: bool,
@@ -82,6 +84,7 @@ mod tests {
             width: 4,
             rank: 0,
             cell: |row| row.0.into(),
+            mark: |_| "",
             key: |row| Key::Text(row.0.into()),
             numeric: false,
         },
@@ -90,6 +93,7 @@ mod tests {
             width: 5,
             rank: 1,
             cell: |row| row.1.to_string(),
+            mark: |_| "",
             key: |row| Key::Number(row.1.into()),
             numeric: true,
         },
@@ -98,6 +102,7 @@ mod tests {
             width: 4,
             rank: 0,
             cell: |_| String::new(),
+            mark: |_| "",
             key: |_| Key::Number(0.0),
             numeric: true,
         },

@@ -34,8 +34,8 @@ impl Model {
                 self.key_of_choice(key.code, queue, chosen);
                 None
             }
-            Some(Dialog::Type { queue, attribute, text }) => {
-                self.key_of_value(key.code, queue, attribute, text)
+            Some(Dialog::Type { queue, attribute, text, shown }) => {
+                self.key_of_value(key.code, queue, attribute, text, shown)
             }
         }
     }
@@ -117,20 +117,17 @@ impl Model {
     }
 
     fn key_of_filter(&mut self, code: KeyCode, before: String) {
+        let goes_on = !matches!(code, KeyCode::Enter | KeyCode::Esc);
         match code {
-            KeyCode::Enter => return,
-            KeyCode::Esc => {
-                self.filter = before;
-                return;
-            }
+            KeyCode::Esc => self.filter.clone_from(&before),
             KeyCode::Backspace => {
                 self.filter.pop();
             }
             KeyCode::Char(c) if self.filter.len() < LONGEST_TEXT => self.filter.push(c),
             _ => {}
         }
-        self.dialog = Some(Dialog::Filter { before });
-        self.keep_selection_in_range();
+        self.dialog = goes_on.then_some(Dialog::Filter { before });
+        self.follow_marked();
     }
 
     /// Returns the queue to which a change would apply. If there is no such queue, or if it cannot be changed, shows a
@@ -175,7 +172,7 @@ impl Model {
                 let attribute = Attribute::ALL[chosen];
                 let text = self.queue(queue).and_then(|queue| attributes::value(queue, attribute));
                 let text = text.unwrap_or_default();
-                self.dialog = Some(Dialog::Type { queue, attribute, text });
+                self.dialog = Some(Dialog::Type { queue, attribute, shown: text.clone(), text });
                 return;
             }
             _ => chosen,
@@ -189,9 +186,12 @@ impl Model {
         queue: u64,
         attribute: Attribute,
         mut text: String,
+        shown: String,
     ) -> Option<Action> {
         match code {
             KeyCode::Esc => return None,
+            // A value in effect may be a default, which a set would turn into a value of the queue's own.
+            KeyCode::Enter if text == shown => return None,
             KeyCode::Enter => {
                 let address = self.address(queue);
                 if address.is_none() {
@@ -205,7 +205,7 @@ impl Model {
             KeyCode::Char(c) if text.len() < LONGEST_TEXT => text.push(c),
             _ => {}
         }
-        self.dialog = Some(Dialog::Type { queue, attribute, text });
+        self.dialog = Some(Dialog::Type { queue, attribute, text, shown });
         None
     }
 }

@@ -13,12 +13,14 @@ mod theme;
 mod view;
 
 use std::io::{self, IsTerminal};
+use std::ops::ControlFlow;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::Duration;
 
-use ratatui::DefaultTerminal;
+use ratatui::backend::Backend;
 use ratatui::crossterm::event::{self, KeyEvent, KeyEventKind};
+use ratatui::{DefaultTerminal, Terminal};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
@@ -36,8 +38,10 @@ pub(crate) enum Event {
     /// The terminal has another size.
     Resized,
     News(News),
-    /// A signal has arrived, or a thread of the view has ended.
+    /// A signal has arrived, or the terminal is gone.
     End,
+    /// The source's thread has panicked.
+    Panicked,
 }
 
 /// Shows the process until the user quits.
@@ -49,13 +53,15 @@ pub(crate) fn run(target: &Target, interval: Duration) -> Result<()> {
         ));
     }
     let mut client = process::connect(target)?;
-    let model = Model::new(client.hello().map_err(failure)?, interval);
+    let hello = client.hello().map_err(failure)?;
+    let pid = hello.pid;
+    let model = Model::new(hello, interval);
     let (sender, events) = channel();
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
     let theme = Theme { coloured: is_coloured() };
-    let terminal = ratatui::try_init();
+    let terminal = ratatui::try_init().map_err(Failure::from);
     let shown = terminal.and_then(|terminal| {
-        let changes = source::start(client, interval, sender.clone())?;
+        let changes = source::start(client, pid, interval, sender.clone())?;
         let to_view = sender.clone();
         spawn("cmwqctl/signals", move || {
             signals.forever().next();
@@ -66,7 +72,7 @@ pub(crate) fn run(target: &Target, interval: Duration) -> Result<()> {
     });
     // The terminal is restored even if it was only partly set up.
     ratatui::try_restore()?;
-    shown.map_err(Failure::from)
+    shown
 }
 
 fn is_coloured() -> bool {
@@ -103,35 +109,48 @@ fn show(
     theme: Theme,
     events: &Receiver<Event>,
     changes: &Sender<Change>,
-) -> io::Result<()> {
+) -> Result<()> {
     loop {
-        terminal.draw(|frame| view::draw(&model, theme, frame))?;
+        draw(&mut terminal, &mut model, theme)?;
         let Ok(first) = events.recv() else { return Ok(()) };
         // All events that have arrived meanwhile are handled before the next frame is drawn.
         for event in std::iter::once(first).chain(events.try_iter()) {
-            if !take(event, &mut model, changes) {
-                return Ok(());
+            if let ControlFlow::Break(end) = take(event, &mut model, changes) {
+                return end;
             }
         }
     }
 }
 
-/// Handles an event. Returns whether the view continues.
-fn take(event: Event, model: &mut Model, changes: &Sender<Change>) -> bool {
+/// Draws a frame. Then the model knows how far the details are scrolled in this frame.
+fn draw<B: Backend>(
+    terminal: &mut Terminal<B>,
+    model: &mut Model,
+    theme: Theme,
+) -> std::result::Result<(), B::Error> {
+    let mut scrolled = 0;
+    terminal.draw(|frame| scrolled = view::draw(model, theme, frame))?;
+    model.scrolled = scrolled;
+    Ok(())
+}
+
+/// Handles an event. Returns `Break` with the result of the view if the event ends the view.
+fn take(event: Event, model: &mut Model, changes: &Sender<Change>) -> ControlFlow<Result<()>> {
     match event {
-        Event::End => return false,
+        Event::End => return ControlFlow::Break(Ok(())),
+        Event::Panicked => return ControlFlow::Break(Err(Failure::Panicked)),
         Event::Resized => {}
         Event::News(news) => hear(model, news),
         Event::Key(key) => match model.key(key) {
             None => {}
-            Some(Action::Quit) => return false,
-            // If the source's thread has ended, the view cannot change anything, and gets no new samples.
+            Some(Action::Quit) => return ControlFlow::Break(Ok(())),
             Some(Action::Set { queue, attribute, value }) => {
-                return changes.send(Change { queue, attribute, value }).is_ok();
+                // If the source's thread has panicked, the event that says so has arrived already.
+                let _ = changes.send(Change { queue, attribute, value });
             }
         },
     }
-    true
+    ControlFlow::Continue(())
 }
 
 fn hear(model: &mut Model, news: News) {

@@ -59,6 +59,8 @@ pub(crate) enum Dialog {
         queue: u64,
         attribute: Attribute,
         text: String,
+        /// The text with which the dialog began.
+        shown: String,
     },
 }
 
@@ -85,6 +87,8 @@ pub(crate) struct Model {
     pub(crate) now: Option<Sample>,
     pub(crate) before: Option<Sample>,
     pub(crate) paused: bool,
+    /// Whether the next sample is taken even during a pause, because it shows a change that the user has made.
+    pub(crate) changed: bool,
     pub(crate) page: Page,
     /// The selected row of each page.
     pub(crate) selected: [usize; 3],
@@ -110,6 +114,7 @@ impl Model {
             now: None,
             before: None,
             paused: false,
+            changed: false,
             page: Page::Queues,
             selected: [0; 3],
             marked: None,
@@ -123,10 +128,11 @@ impl Model {
         }
     }
 
-    /// Takes a new sample.
+    /// Takes a new sample. A pause keeps the shown sample, unless there is none or the user has made a change.
     pub(crate) fn sampled(&mut self, sample: Sample) {
         self.link = Link::Connected;
-        if !self.paused {
+        if !self.paused || self.now.is_none() || self.changed {
+            self.changed = false;
             self.before = self.now.replace(sample);
             self.follow_marked();
         }
@@ -151,6 +157,7 @@ impl Model {
 
     /// Shows the answer of the process to an [`Action::Set`].
     pub(crate) fn answered(&mut self, queue: &str, attribute: Attribute, answer: Result<String, String>) {
+        self.changed |= answer.is_ok();
         self.status = Some(match answer {
             Ok(value) => Status { text: format!("{queue}: {attribute} is {value} now"), good: true },
             Err(text) => Status { text, good: false },
@@ -219,7 +226,8 @@ impl Model {
         }
     }
 
-    /// Moves the selection to the marked queue after the order has changed.
+    /// Moves the selection to the marked queue after the order or the filter has changed. If the marked queue is gone
+    /// or hidden, marks the queue that is selected instead.
     pub(crate) fn follow_marked(&mut self) {
         let marked = self.marked;
         let place = marked.and_then(|marked| self.queues().iter().position(|row| row.number == marked));
@@ -227,6 +235,9 @@ impl Model {
             self.selected[Page::Queues.number()] = place;
         }
         self.keep_selection_in_range();
+        if place.is_none() && marked.is_some() {
+            self.mark_selected();
+        }
     }
 
     pub(crate) fn queue(&self, number: u64) -> Option<&QueueSnapshot> {

@@ -16,7 +16,10 @@ pub(crate) struct Sample {
 
 impl Sample {
     pub(crate) fn queue(&self, number: u64) -> Option<&QueueSnapshot> {
-        self.snapshot.queues.iter().find(|queue| queue.number == number)
+        // A snapshot lists the queues in the order of their numbers.
+        let queues = &self.snapshot.queues;
+        let place = queues.binary_search_by_key(&number, |queue| queue.number).ok()?;
+        Some(&queues[place])
     }
 }
 
@@ -167,16 +170,35 @@ fn number(value: u64) -> Key {
 
 macro_rules! column {
     ($title:literal, $width:literal, $rank:literal, $cell:expr, text $key:expr) => {
-        Column { title: $title, width: $width, rank: $rank, cell: $cell, key: $key, numeric: false }
+        Column {
+            title: $title,
+            width: $width,
+            rank: $rank,
+            cell: $cell,
+            mark: |_| "",
+            key: $key,
+            numeric: false,
+        }
     };
     ($title:literal, $width:literal, $rank:literal, $cell:expr, $key:expr) => {
-        Column { title: $title, width: $width, rank: $rank, cell: $cell, key: $key, numeric: true }
+        Column {
+            title: $title,
+            width: $width,
+            rank: $rank,
+            cell: $cell,
+            mark: |_| "",
+            key: $key,
+            numeric: true,
+        }
     };
 }
 
 /// Columns of the queues. In the first column, a `*` marks each queue that can be changed.
 pub(crate) const QUEUES: &[Column<QueueRow>] = &[
-    column!("QUEUE", 16, 0, |row| marked(row), text | row | Key::Text(row.name.clone())),
+    Column {
+        mark: |row| if row.control { " *" } else { "" },
+        ..column!("QUEUE", 16, 0, |row| row.name.clone(), text | row | Key::Text(row.name.clone()))
+    },
     column!("KIND", 9, 9, |row| row.kind.clone(), text | row | Key::Text(row.kind.clone())),
     column!("RATE/s", 6, 0, |row| rate(row.rate), |row| Key::Number(row.rate.unwrap_or(0.0))),
     column!("INFL", 5, 0, |row| format::count(row.in_flight), |row| number(row.in_flight)),
@@ -190,10 +212,6 @@ pub(crate) const QUEUES: &[Column<QueueRow>] = &[
     )),
     column!("SCOPE", 7, 5, |row| row.scope.clone(), text | row | Key::Text(row.scope.clone())),
 ];
-
-fn marked(row: &QueueRow) -> String {
-    if row.control { format!("{} *", row.name) } else { row.name.clone() }
-}
 
 fn limit(limit: Option<usize>) -> String {
     limit.map_or("-".into(), |limit| format::count(limit as u64))

@@ -126,8 +126,9 @@ impl Queue {
     }
 
     /// Refuses the wait of an item that holds all slots of one of the queue's limiters. The places belong to the whole
-    /// queue, so an item in another slot may make room. But the check cannot know whether such an item has made its room
-    /// already, gives it to an earlier issuer in line, or waits in line itself. So it refuses the wait in any case.
+    /// queue, so an item in another slot may make room. But the check cannot know whether such an item has made its
+    /// room already, gives it to an earlier issuer in line, or waits in line itself. So it refuses the wait in any
+    /// case.
     pub(super) fn check_wait_in_line(&self) -> Result<(), QueueError> {
         let blocks = |shard: &Shard| waits::check_lane(shard.lane()).is_err();
         if self.shards().any(blocks) { Err(QueueError::WouldDeadlock) } else { Ok(()) }

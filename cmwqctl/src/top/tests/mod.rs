@@ -1,5 +1,6 @@
 //! Tests of the view without a terminal: they feed in samples and keys, and check the frames.
 
+use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -10,6 +11,7 @@ use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use serde_json::json;
 
+use super::Event;
 use super::model::{Action, Model};
 use super::rows::Sample;
 use super::theme::Theme;
@@ -51,7 +53,7 @@ fn press(model: &mut Model, keys: &str) -> Option<Action> {
 
 fn frame(model: &Model, width: u16, height: u16) -> String {
     let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
-    terminal.draw(|frame| view::draw(model, Theme { coloured: false }, frame)).unwrap();
+    terminal.draw(|frame| _ = view::draw(model, Theme { coloured: false }, frame)).unwrap();
     let buffer = terminal.backend().buffer();
     let lines = (0..height).map(|y| {
         let line: String = (0..width).map(|x| buffer[(x, y)].symbol()).collect();
@@ -184,6 +186,15 @@ fn an_attribute_is_chosen_typed_and_sent() {
     assert_eq!(press(&mut model, "↓↓↓h"), set("mail#5", histograms, "1"));
 }
 
+/// The shown value may be a default. A set would make it a value of the queue's own.
+#[test]
+fn a_value_that_is_not_edited_is_not_sent() {
+    let mut model = model();
+    assert_eq!((press(&mut model, "e\n\n"), &model.dialog), (None, &None));
+    assert_eq!(press(&mut model, "e\n\x08e\n"), None, "the text is as it was");
+    assert!(press(&mut model, "e\n\x08\n").is_some());
+}
+
 #[test]
 fn a_queue_without_control_is_not_changed() {
     let mut model = model();
@@ -216,6 +227,20 @@ fn the_selection_stays_with_its_queue() {
     press(&mut model, "g");
     model.sampled(Sample { at: at + Duration::from_secs(9), snapshot: snapshot(1) });
     assert_eq!(model.selected(), 0, "the selection stays at the top");
+
+    press(&mut model, "↓↓");
+    let moved_to = chosen(&model);
+    press(&mut model, "/mail");
+    assert_eq!((chosen(&model), names(&model).len()), (moved_to, 2), "it follows while the filter is typed");
+    press(&mut model, "\x1b");
+    assert_eq!(chosen(&model), moved_to);
+    // The filter hides the chosen queue, so the selection moves to another one, and then stays there.
+    press(&mut model, "SSrG");
+    assert_eq!(chosen(&model), 1);
+    press(&mut model, "/m");
+    assert_eq!((model.selected(), chosen(&model)), (2, 6));
+    press(&mut model, "\nr");
+    assert_eq!(chosen(&model), 6);
 }
 
 #[test]
@@ -230,6 +255,92 @@ fn a_pause_keeps_the_shown_sample() {
     press(&mut model, " ");
     model.sampled(Sample { at, snapshot: snapshot(0) });
     assert_ne!(frame(&model, 80, 24), shown);
+}
+
+/// During a pause, the view shows what the user has changed.
+#[test]
+fn a_change_is_shown_during_a_pause() {
+    let mut model = model();
+    let at = model.now.as_ref().unwrap().at;
+    let set = |value: &str| {
+        Some(Action::Set {
+            queue: "thumbnails".into(),
+            attribute: Attribute::Histograms,
+            value: value.into(),
+        })
+    };
+    assert_eq!(press(&mut model, " \nh"), set("0"));
+    model.answered("thumbnails", Attribute::Histograms, Ok("0".into()));
+    let mut changed = snapshot(1);
+    changed.queues.iter_mut().for_each(|queue| queue.latency = None);
+    model.sampled(Sample { at: at + Duration::from_secs(1), snapshot: changed });
+    assert_eq!(press(&mut model, "h"), set("1"));
+    model.answered("thumbnails", Attribute::Histograms, Err("the queue is gone".into()));
+    model.sampled(Sample { at: at + Duration::from_secs(2), snapshot: snapshot(1) });
+    assert_eq!(press(&mut model, "h"), set("1"), "only an accepted change is shown");
+}
+
+#[test]
+fn another_process_is_shown_during_a_pause() {
+    let mut model = model();
+    press(&mut model, " ");
+    let mut hello = model.hello.clone();
+    hello.pid += 1;
+    model.connected(hello);
+    let first = snapshot(0);
+    model.sampled(Sample { at: Instant::now(), snapshot: first.clone() });
+    model.sampled(Sample { at: Instant::now(), snapshot: snapshot(1) });
+    let shown = model.now.as_ref().map(|sample| sample.snapshot.time);
+    assert_eq!(shown, Some(first.time), "the first sample of the process stays");
+}
+
+#[test]
+fn a_long_or_odd_name_keeps_its_mark() {
+    let mut model = model();
+    let queues = &mut model.now.as_mut().unwrap().snapshot.queues;
+    for queue in queues.iter_mut().filter(|queue| queue.control) {
+        queue.name = "a_name_of_just_thirty_letters_".into();
+    }
+    assert!(frame(&model, 80, 24).contains("a_name_of_just_th… *"), "{}", frame(&model, 80, 24));
+    let queues = &mut model.now.as_mut().unwrap().snapshot.queues;
+    queues.iter_mut().for_each(|queue| queue.name = "two\nlines".into());
+    assert!(frame(&model, 80, 24).contains("two\u{FFFD}lines *"), "{}", frame(&model, 80, 24));
+}
+
+/// Scrolling ends when the last line is visible, so the next key that scrolls back has an effect.
+#[test]
+fn details_scroll_back_from_their_end_at_once() {
+    let mut model = model();
+    let queues = &mut model.now.as_mut().unwrap().snapshot.queues;
+    for queue in queues.iter_mut().filter(|queue| !queue.shards.is_empty()) {
+        let shard = queue.shards[0].clone();
+        queue.shards.resize(64, shard);
+        queue.shards.iter_mut().zip(0..).for_each(|(shard, cpu)| shard.cpu = cpu);
+    }
+    let mut terminal = Terminal::new(TestBackend::new(80, 24)).unwrap();
+    let mut last = |model: &mut Model, keys: &str| {
+        press(model, keys);
+        super::draw(&mut terminal, model, Theme { coloured: false }).unwrap();
+        let shown = frame(model, 80, 24);
+        let line = shown.lines().rfind(|line| line.contains(" u4 ")).unwrap();
+        line.split_whitespace().next().unwrap().to_owned()
+    };
+    last(&mut model, "\n");
+    assert_eq!(["G", "k", "j", "j"].map(|keys| last(&mut model, keys)), ["63", "62", "63", "63"]);
+}
+
+#[test]
+fn a_panic_of_the_source_is_a_failure() {
+    let mut model = model();
+    let (changes, wanted) = std::sync::mpsc::channel();
+    drop(wanted);
+    // The key may come before the event that tells of the panic.
+    let key = KeyEvent::new(KeyCode::Char('h'), KeyModifiers::NONE);
+    let taken = super::take(Event::Key(key), &mut model, &changes);
+    assert!(matches!(taken, ControlFlow::Continue(())));
+    let taken = super::take(Event::Panicked, &mut model, &changes);
+    let ControlFlow::Break(Err(failure)) = taken else { panic!("{taken:?}") };
+    assert_eq!(failure.exit_code(), 101);
 }
 
 #[test]

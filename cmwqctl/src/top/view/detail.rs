@@ -18,7 +18,15 @@ const FACTS: u16 = 7;
 /// If fewer lines than this are left below the facts, no histogram is drawn.
 const LEAST_HISTOGRAM: u16 = 4;
 
-pub(super) fn draw(model: &Model, queue: &QueueSnapshot, theme: Theme, frame: &mut Frame<'_>, area: Rect) {
+/// Draws the details. Returns the number of lines by which the shards are scrolled, which is less than the model says
+/// if fewer lines are hidden.
+pub(super) fn draw(
+    model: &Model,
+    queue: &QueueSnapshot,
+    theme: Theme,
+    frame: &mut Frame<'_>,
+    area: Rect,
+) -> u16 {
     let shards = shards(model, queue, theme);
     let rest = area.height.saturating_sub(FACTS);
     let wanted = match queue.latency {
@@ -31,8 +39,9 @@ pub(super) fn draw(model: &Model, queue: &QueueSnapshot, theme: Theme, frame: &m
     frame.render_widget(Paragraph::new(self::facts(queue, theme)), facts);
     self::times(queue, theme, frame, times);
     // Scrolling ends when the last line is visible.
-    let hidden = (shards.len() as u16).saturating_sub(parts.height);
-    frame.render_widget(Paragraph::new(shards).scroll((model.scrolled.min(hidden), 0)), parts);
+    let scrolled = model.scrolled.min((shards.len() as u16).saturating_sub(parts.height));
+    frame.render_widget(Paragraph::new(shards).scroll((scrolled, 0)), parts);
+    scrolled
 }
 
 fn facts(queue: &QueueSnapshot, theme: Theme) -> Vec<Line<'static>> {

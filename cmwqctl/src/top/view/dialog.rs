@@ -34,7 +34,7 @@ pub(super) fn draw(model: &Model, theme: Theme, frame: &mut Frame<'_>, area: Rec
         None | Some(Dialog::Filter { .. }) => {}
         Some(Dialog::Help) => help(theme, frame, area),
         Some(Dialog::Choose { queue, chosen }) => choose(model, *queue, *chosen, theme, frame, area),
-        Some(Dialog::Type { queue, attribute, text }) => {
+        Some(Dialog::Type { queue, attribute, text, .. }) => {
             type_value(model, *queue, *attribute, text, theme, frame, area);
         }
     }

@@ -19,13 +19,13 @@ const LEAST: (u16, u16) = (60, 16);
 /// The minimum number of lines for which the pools are shown below the queues.
 const SPLIT_FROM: u16 = 30;
 
-/// Draws the whole view.
-pub(crate) fn draw(model: &Model, theme: Theme, frame: &mut Frame<'_>) {
+/// Draws the whole view. Returns the number of lines by which the details are scrolled in this frame.
+pub(crate) fn draw(model: &Model, theme: Theme, frame: &mut Frame<'_>) -> u16 {
     let area = frame.area();
     if area.width < LEAST.0 || area.height < LEAST.1 {
         let text = format!("{}x{} is too small: {}x{} at least", area.width, area.height, LEAST.0, LEAST.1);
         frame.render_widget(Paragraph::new(text), area);
-        return;
+        return model.scrolled;
     }
     let [head, tabs, body, foot] = Layout::vertical([
         Constraint::Length(header::LINES),
@@ -36,9 +36,10 @@ pub(crate) fn draw(model: &Model, theme: Theme, frame: &mut Frame<'_>) {
     .areas(area);
     header::draw(model, theme, frame, head);
     self::tabs(model, theme, frame, tabs);
-    self::body(model, theme, frame, body);
+    let scrolled = self::body(model, theme, frame, body);
     self::foot(model, theme, frame, foot);
     dialog::draw(model, theme, frame, body);
+    scrolled
 }
 
 fn tabs(model: &Model, theme: Theme, frame: &mut Frame<'_>, area: Rect) {
@@ -63,18 +64,21 @@ fn tabs(model: &Model, theme: Theme, frame: &mut Frame<'_>, area: Rect) {
     frame.render_widget(Line::from(rhythm).right_aligned(), area);
 }
 
-fn body(model: &Model, theme: Theme, frame: &mut Frame<'_>, area: Rect) {
+/// Draws the page or the details. Returns the number of lines by which the details are scrolled.
+fn body(model: &Model, theme: Theme, frame: &mut Frame<'_>, area: Rect) -> u16 {
     if model.now.is_none() {
         frame.render_widget(Paragraph::new("\n  waiting for the first sample"), area);
-        return;
+        return model.scrolled;
     }
-    if let Some(number) = model.detail {
-        match model.queue(number) {
-            Some(queue) => detail::draw(model, queue, theme, frame, area),
-            None => frame.render_widget(Paragraph::new("\n  this queue is gone"), area),
-        }
-        return;
+    match model.detail.map(|number| model.queue(number)) {
+        Some(Some(queue)) => return detail::draw(model, queue, theme, frame, area),
+        Some(None) => frame.render_widget(Paragraph::new("\n  this queue is gone"), area),
+        None => page(model, theme, frame, area),
     }
+    model.scrolled
+}
+
+fn page(model: &Model, theme: Theme, frame: &mut Frame<'_>, area: Rect) {
     match model.page {
         Page::Queues if area.height >= SPLIT_FROM - 4 => {
             let pools = (model.pools().len() as u16 + 2).min(area.height / 3);

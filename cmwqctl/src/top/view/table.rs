@@ -11,6 +11,7 @@ use super::super::format;
 use super::super::model::{Model, Page};
 use super::super::rows::{self, OffenderRow, PoolRow, QueueRow};
 use super::super::theme::Theme;
+use crate::text;
 
 /// The number of pending entries for which a bar is full.
 const FULL_BAR: usize = 256;
@@ -53,8 +54,10 @@ impl<R> Face<'_, R> {
         let lines = self.rows.iter().map(|row| {
             let cells = shown.iter().enumerate().map(|(place, number)| {
                 let column = &self.columns[*number];
-                let width = if place == 0 { first } else { column.width };
-                Cell::from(aligned(column, format::fit(&(column.cell)(row), width.into())))
+                let width = usize::from(if place == 0 { first } else { column.width });
+                let (cell, mark) = (text::word(&(column.cell)(row)), (column.mark)(row));
+                let cell = format::fit(&cell, width.saturating_sub(mark.len())) + mark;
+                Cell::from(aligned(column, cell))
             });
             let bar = (width > 0).then(|| Cell::from(Span::styled(tail(row), theme.bar())));
             Row::new(cells.chain(bar)).style((self.style)(row, theme))
