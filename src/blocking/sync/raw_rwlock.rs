@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use lock_api::{
     RawRwLock as _, RawRwLockRecursive as _, RawRwLockRecursiveTimed as _, RawRwLockTimed as _,
-    RawRwLockUpgrade as _, RawRwLockUpgradeTimed as _,
+    RawRwLockUpgrade as _, RawRwLockUpgradeDowngrade as _, RawRwLockUpgradeTimed as _,
 };
 
 use super::contended;
@@ -104,6 +104,39 @@ impl RawRwLock {
             }
         });
         upgraded(success)
+    }
+
+    /// Releases the upgradable lock by calling `unlock`.
+    ///
+    /// If threads wait, parking_lot 0.12 releases an upgradable lock with a relaxed read-modify-write. The fence adds
+    /// the release that it lacks:
+    ///
+    /// ```text
+    /// reader:  reads the value, and unlocks (fence, relaxed)
+    /// writer:  locks (acquire), and writes the value
+    /// ```
+    ///
+    /// Without the fence, the reader could read the value that the writer writes.
+    ///
+    /// # Safety
+    ///
+    /// The caller holds the upgradable lock, and `unlock` unlocks it.
+    #[inline]
+    unsafe fn release_upgradable(&self, unlock: unsafe fn(&parking_lot::RawRwLock)) {
+        if cfg!(cmwq_tsan) {
+            // ThreadSanitizer does not support fences, so this build makes the lock a shared lock. parking_lot releases
+            // a shared lock without a fence.
+            // SAFETY: the caller holds the upgradable lock, and then the shared lock.
+            unsafe {
+                self.0.downgrade_upgradable();
+                self.0.unlock_shared();
+            }
+        } else {
+            fence(Ordering::Release);
+            // SAFETY: the caller holds the upgradable lock.
+            unsafe { unlock(&self.0) }
+        }
+        contended::released(self.key());
     }
 }
 
@@ -291,8 +324,7 @@ unsafe impl lock_api::RawRwLockUpgrade for RawRwLock {
     #[inline]
     unsafe fn unlock_upgradable(&self) {
         // SAFETY: the caller holds the upgradable lock.
-        unsafe { self.0.unlock_upgradable() }
-        contended::released(self.key());
+        unsafe { self.release_upgradable(parking_lot::RawRwLock::unlock_upgradable) }
     }
 
     /// # Safety
@@ -331,8 +363,7 @@ unsafe impl lock_api::RawRwLockUpgradeFair for RawRwLock {
     #[inline]
     unsafe fn unlock_upgradable_fair(&self) {
         // SAFETY: the caller holds the upgradable lock.
-        unsafe { self.0.unlock_upgradable_fair() }
-        contended::released(self.key());
+        unsafe { self.release_upgradable(parking_lot::RawRwLock::unlock_upgradable_fair) }
     }
 }
 

@@ -349,6 +349,38 @@ fn locks_exclude() {
     assert_eq!(shared.1.read().1, shared.2.load(Ordering::SeqCst));
 }
 
+/// spec: C7.2: a writer sees that readers have released an upgradable lock, even if a thread waits for the lock.
+/// ThreadSanitizer runs this test.
+#[test]
+fn no_reader_of_an_upgradable_lock_sees_the_next_write() {
+    let _limit = time_limit();
+    let (lock, rounds) = (RwLock::new((0, 0)), stress(500));
+    let write = |mut pair: RwLockWriteGuard<'_, Pair>| {
+        assert_eq!(pair.0, pair.1);
+        pair.0 += 1;
+        std::hint::black_box(&pair);
+        pair.1 += 1;
+    };
+    let writes = || (0..rounds).for_each(|_| write(lock.write()));
+    std::thread::scope(|scope| {
+        let waits = scope.spawn(writes);
+        let reads = scope.spawn(|| {
+            for round in 0..rounds {
+                let mut pair = lock.upgradable_read();
+                assert_eq!(pair.0, pair.1);
+                match round % 3 {
+                    0 => drop(pair),
+                    1 => RwLockUpgradableReadGuard::unlock_fair(pair),
+                    _ => RwLockUpgradableReadGuard::bump(&mut pair),
+                }
+            }
+        });
+        while !(waits.is_finished() && reads.is_finished()) {
+            lock.try_write().into_iter().for_each(write);
+        }
+    });
+}
+
 /// spec: C7.3: many threads wait for one `notify_all`, which moves them from the condition variable to the mutex. All
 /// of them wake up.
 #[test]
