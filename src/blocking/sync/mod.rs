@@ -142,6 +142,11 @@ pub type RwLockReadGuard<'a, T> = lock_api::RwLockReadGuard<'a, RawRwLock, T>;
 pub type RwLockWriteGuard<'a, T> = lock_api::RwLockWriteGuard<'a, RawRwLock, T>;
 
 /// A guard that holds a shared lock of a [`RwLock`], and can be upgraded to hold the exclusive lock.
+///
+/// If another thread waits for the lock, [`bump`](lock_api::RwLockUpgradableReadGuard::bump) hands the lock to that
+/// thread. An item waits in `bump` as in [`may_block`](crate::may_block): another item starts only after 1 ms.
+/// [`unlock_fair`](lock_api::RwLockUpgradableReadGuard::unlock_fair) hands the lock over only from time to time, like a
+/// drop of the guard.
 pub type RwLockUpgradableReadGuard<'a, T> = lock_api::RwLockUpgradableReadGuard<'a, RawRwLock, T>;
 
 /// A [`RwLockReadGuard`] for a part of the data. See [`lock_api::RwLockReadGuard::map`].

@@ -9,7 +9,8 @@ use lock_api::{
 };
 
 use super::contended;
-use crate::blocking::guard::blocking;
+use crate::blocking::guard::{blocking, may_block};
+use crate::sys::machine;
 use crate::sys::sync::{Ordering, fence};
 
 /// The raw lock of a [`RwLock`](super::RwLock): parking_lot's raw lock, with a guard around its waits.
@@ -220,7 +221,7 @@ unsafe impl lock_api::RawRwLock for RawRwLock {
     }
 }
 
-// SAFETY: as above. The two `bump` functions are the trait's defaults, each of which unlocks and locks.
+// SAFETY: as above. Its two `bump` functions are the trait's defaults, each of which unlocks and locks.
 unsafe impl lock_api::RawRwLockFair for RawRwLock {
     /// # Safety
     ///
@@ -364,6 +365,27 @@ unsafe impl lock_api::RawRwLockUpgradeFair for RawRwLock {
     unsafe fn unlock_upgradable_fair(&self) {
         // SAFETY: the caller holds the upgradable lock.
         unsafe { self.release_upgradable(parking_lot::RawRwLock::unlock_upgradable_fair) }
+    }
+
+    /// Hands the lock to a waiting thread, and waits until the lock is free again. The trait's default calls
+    /// `unlock_upgradable_fair`, which parking_lot 0.12 makes fair only from time to time. Usually, the calling thread
+    /// would have the lock again before the waiting thread is awake.
+    ///
+    /// # Safety
+    ///
+    /// The trait states the conditions.
+    #[inline]
+    unsafe fn bump_upgradable(&self) {
+        // parking_lot's function needs a fence in front of it, and a made-up machine must learn of the release.
+        if cfg!(cmwq_tsan) || machine::current().is_some() {
+            // SAFETY: the caller holds the upgradable lock.
+            unsafe { self.unlock_upgradable_fair() }
+            return self.lock_upgradable();
+        }
+        fence(Ordering::Release);
+        // parking_lot does not tell whether a thread waits for the lock. If none waits, the item keeps its place.
+        // SAFETY: the caller holds the upgradable lock.
+        may_block(|| unsafe { self.0.bump_upgradable() });
     }
 }
 

@@ -13,7 +13,7 @@ use cmwq::blocking::sync::{
 use cmwq::{CancelToken, WorkQueue};
 
 use super::{keeps_the_next_waiting, waits_for_the_next};
-use crate::support::{Door, SOON, bump, cpus, eventually, stress, time_limit};
+use crate::support::{Door, SOON, bump, cpus, eventually, is_asleep, stress, thread_id, time_limit};
 
 /// Runs an item that waits for the lock with `locks`, while another thread holds it. The next item tells this thread to
 /// release the lock.
@@ -379,6 +379,47 @@ fn no_reader_of_an_upgradable_lock_sees_the_next_write() {
             lock.try_write().into_iter().for_each(write);
         }
     });
+}
+
+/// spec: C7.2: `bump` of an upgradable guard lets a thread that waits for the lock have it first. parking_lot is fair
+/// from time to time, but rarely twice in a short time. The release by the test's own thread is the first time, so the
+/// `bump` that follows is seldom fair by chance.
+#[test]
+fn a_bump_of_an_upgradable_lock_lets_a_waiting_writer_in() {
+    let _limit = time_limit();
+    let (rounds, mut yielded) = (stress(50), 0);
+    let lock = &RwLock::new(0);
+    let until_asleep = |thread: mpsc::Receiver<u32>| {
+        let thread = thread.recv().unwrap();
+        while !is_asleep(thread) {
+            std::thread::yield_now();
+        }
+    };
+    for _ in 0..rounds {
+        std::thread::scope(|scope| {
+            let held = lock.upgradable_read();
+            let (tells, bumper) = mpsc::channel();
+            let bumps = scope.spawn(move || {
+                tells.send(thread_id()).unwrap();
+                let mut held = lock.upgradable_read();
+                let before = *held;
+                RwLockUpgradableReadGuard::bump(&mut held);
+                *held > before
+            });
+            until_asleep(bumper);
+            let (tells, writer) = mpsc::channel();
+            scope.spawn(move || {
+                tells.send(thread_id()).unwrap();
+                *lock.write() += 1;
+            });
+            until_asleep(writer);
+            // Wakes the thread that came first.
+            drop(RwLockUpgradableReadGuard::downgrade(held));
+            yielded += usize::from(bumps.join().unwrap());
+        });
+    }
+    // A thread may have slept for another reason. In a build for ThreadSanitizer, `bump` is not fair.
+    assert!(cfg!(cmwq_tsan) || 10 * yielded >= 9 * rounds, "{yielded} of {rounds}");
 }
 
 /// spec: C7.3: many threads wait for one `notify_all`, which moves them from the condition variable to the mutex. All
