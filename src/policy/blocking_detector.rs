@@ -257,10 +257,12 @@ impl Look {
             return self.come_back(self.now + (threshold - used));
         }
         let sleeps = facts.sleeps_so_far(sighting.worker);
-        if sleeps.zip(clock.sleeps).is_some_and(|(now, before)| now != before) {
-            // The thread has slept between two checks.
+        if sleeps.is_some() && sleeps != clock.sleeps {
+            // The thread has slept between two checks, or no check has read its number of sleeps for this base. The
+            // latter happens if the threshold is short or this check is late. The thread may have slept in this case,
+            // too. If it sleeps no more, it is found once it has used the threshold again.
             (clock.base, clock.sleeps) = (clock.last, sleeps);
-            return;
+            return self.come_back(self.now + threshold);
         }
         let at = self.pace.next(Why::Hog, self.hogs, self.criteria.cpus);
         if at > self.now {

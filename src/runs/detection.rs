@@ -7,7 +7,8 @@
 //! * The worker's word says that it runs, its thread sleeps, and one more sleeper may be taken out. Bound: [`LONGEST`].
 //! * The worker's word says that it runs, its thread uses the CPU of a per-CPU pool, and one more hog may be taken out.
 //!   Bound, in CPU time: [`LONGEST`] + 2 × ([`SHORTEST`] + the greater of [`LONGEST`] and the threshold). The factor is
-//!   2 because a sleep, such as one for a lock, restarts the count of CPU time.
+//!   2 because the count of CPU time restarts after a sleep, such as one for a lock. If the threshold is short, it also
+//!   restarts when the number of sleeps is first read.
 //! * The worker's word says that it may block. Bound: [`LONGEST`] + [`MAY_BLOCK`] + [`SHORTEST`].
 //! * The worker was found asleep, and uses the CPU again. Bound: [`LONGEST`].
 //!

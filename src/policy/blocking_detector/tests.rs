@@ -170,6 +170,32 @@ fn a_worker_that_sleeps_in_between_is_no_hog() {
     }
 }
 
+/// spec: S2 (without blocking): a worker can use the whole threshold between two checks, because the threshold is short
+/// or the manager is late. The second check does not know yet whether the thread has slept since the first one.
+#[test]
+fn a_worker_that_uses_the_threshold_between_two_checks_is_a_hog_only_if_it_does_not_sleep() {
+    let short = Criteria { hogs: Some(Duration::from_millis(1)), ..BOTH };
+    for (criteria, period) in [(short, 3000), (BOTH, 15_000)] {
+        for sleeps in [5, 0] {
+            let mut workers = [(0, running())];
+            let mut detector = BlockingDetector::default();
+            let mut threads = Threads::of(&[false]);
+            for check in 0..10 {
+                (threads.cpu_micros[0], threads.sleeps_so_far) =
+                    (Some(period * 9 / 10 * check), sleeps * check);
+                let (found, _) =
+                    look(&mut detector, &mut workers, criteria, &mut threads, at(period * check));
+                // The worker that does not sleep is found when it has used the threshold once more.
+                assert_eq!(
+                    found.len(),
+                    usize::from(sleeps == 0 && check == 2),
+                    "{sleeps} sleeps, check {check}"
+                );
+            }
+        }
+    }
+}
+
 /// spec: S2: if the system no longer tells how many times the thread has slept, the thread's CPU time decides.
 #[test]
 fn a_look_that_fails_hides_no_hog() {
