@@ -64,7 +64,7 @@ fn what_stalls(worker: &Worker, seen: WorkerState, busy_for: Duration) -> Option
         thread: worker.name().to_owned(),
         item_type,
         queue: worker.queue_name(seen),
-        description: worker.description(),
+        description: worker.description_of(seen),
         busy_for,
         in_guard: matches!(seen.phase(), Phase::Blocked | Phase::MayBlock),
         state,

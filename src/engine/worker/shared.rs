@@ -181,11 +181,6 @@ impl Worker {
         if own == shard { self.cpu_time(seen) } else { None }
     }
 
-    /// Returns the present item's description of itself.
-    pub(crate) fn description(&self) -> Option<String> {
-        self.description_of(self.cell.load())
-    }
-
     /// Returns the latest description that an item has given of itself. The item is the one that the worker had when
     /// its word was `seen`.
     pub(crate) fn description_of(&self, seen: WorkerState) -> Option<String> {
