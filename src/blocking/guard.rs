@@ -87,8 +87,9 @@ impl Drop for BlockingGuard {
 /// Use this function for calls that are usually quick, such as a read of a file that is mostly in memory, or a lock
 /// that is mostly free. `may_block` costs less than [`blocking()`], because it does not check for pending work on
 /// entry, and wakes no worker for a short block. While work is pending, the manager checks from time to time whether
-/// such a block has lasted 1 ms. So the other worker may start some milliseconds later. A [`blocking()`] inside `f`
-/// works as usual.
+/// such a block has lasted 1 ms. So the other worker may start some milliseconds later. With
+/// [`Detection::Switches`](crate::Detection::Switches), it may start up to 25 ms later if `f` uses the CPU and does not
+/// sleep. A [`blocking()`] inside `f` works as usual.
 ///
 /// `may_block` works even if the executor does not [detect](crate::ExecutorBuilder::detection) blocks without a guard.
 ///
