@@ -108,8 +108,8 @@ impl Threads {
         self.0 & ASKED != 0
     }
 
-    /// Returns whether the calling worker, which is between two items, gives way. If so, ends the request. `others_run`
-    /// says whether the worker's pool has other running workers.
+    /// Returns whether the calling worker, which is idle or between two items, gives way. If so, ends the request.
+    /// `others_run` says whether the pool can spare this worker, because it is idle or other workers of the pool run.
     pub(crate) const fn give_way(self, others_run: bool) -> (Self, bool) {
         let gives_way = self.is_asked() && (others_run || self.0 & URGENT != 0);
         if gives_way { (self.withdraw(), true) } else { (self, false) }

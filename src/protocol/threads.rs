@@ -21,7 +21,13 @@
 //!
 //! If the manager locks the pool first, the worker reads the word after the request was made. If the worker locks the
 //! pool first, the manager finds the worker idle. A busy worker reads the request between two items. The step in which
-//! a worker decides to give way also ends the request. So only one worker gives way for each request.
+//! a worker decides to give way also ends the request. So only one worker gives way for each request. For the same
+//! reason, a worker that has become idle first ends the request, and then sends an idle worker of its pool away. Both
+//! steps are under the pool's lock. In the opposite order, this could happen:
+//!
+//! * worker: sends an idle worker away, whose place goes to the pool that starves;
+//! * manager: asks for another pool that starves;
+//! * worker: ends the request. So the other pool waits, although no worker gives way to it.
 //!
 //! **The end.** `gone` releases and the waiting thread acquires:
 //!
@@ -79,19 +85,18 @@ impl ThreadsCell {
         self.load().is_asked()
     }
 
-    /// Returns whether the calling worker, which is between two items, gives way. `others_run` says whether the
-    /// worker's pool has other running workers.
+    /// Returns whether the calling worker, which is idle or between two items, gives way. If so, ends the request.
+    /// `others_run` says whether the pool can spare this worker, because it is idle or other workers of the pool run.
     #[cold]
     pub(crate) fn give_way(&self, others_run: bool) -> bool {
         self.update(|word| word.give_way(others_run))
     }
 
     /// Answers a request after the calling worker has become idle. If a worker is asked to give way, calls `leaves`.
-    /// `leaves` makes an idle worker of the caller's pool leave, and returns whether there was an idle worker.
-    pub(crate) fn rested(&self, leaves: impl FnOnce() -> bool) {
-        if self.is_asked() && leaves() {
-            self.withdraw();
-        }
+    /// `leaves` locks the caller's pool. If a worker of this pool is idle, `leaves` ends the request by
+    /// [`give_way`](Self::give_way), and then makes the idle worker leave. Returns whether a worker leaves.
+    pub(crate) fn rested(&self, leaves: impl FnOnce() -> bool) -> bool {
+        self.is_asked() && leaves()
     }
 
     /// Counts a rescuer that is about to be made.

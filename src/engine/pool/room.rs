@@ -65,7 +65,7 @@ impl Pool {
     }
 
     /// Called by a worker that has become idle while the manager asks some worker to give way. Sends an idle worker of
-    /// this pool away, unless the request is this pool's own.
+    /// this pool away, unless the request is this pool's own. Before the worker leaves, the request is ended.
     ///
     /// The manager notes under the pool's lock that the pool starves, before it makes the request. It withdraws the
     /// request before it notes that the pool no longer starves. So a request that is in force while this pool does not
@@ -73,7 +73,7 @@ impl Pool {
     pub(crate) fn give_up_one_to_another(&self) -> bool {
         let is_of_another = || {
             let starves = self.starves.0.load(Ordering::Acquire); // pairs with `Starving::note`
-            starves == Starving::NO && self.core.threads.cell.is_asked()
+            starves == Starving::NO && self.core.threads.cell.give_way(true)
         };
         !self.has_recovered() && self.give_up_one_if(is_of_another)
     }
@@ -83,10 +83,10 @@ impl Pool {
         self.give_up_one_if(|| true)
     }
 
-    /// Sends an idle worker away if `may` returns true under the pool's lock.
+    /// If a worker is idle, calls `may` under the pool's lock, and sends the worker away if `may` returns true.
     fn give_up_one_if(&self, may: impl FnOnce() -> bool) -> bool {
         let mut state = self.state.lock();
-        if !may() {
+        if state.idle_set.idle() == 0 || !may() {
             return false;
         }
         let Some(id) = state.idle_set.give_up_one() else { return false };

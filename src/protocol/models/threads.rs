@@ -4,10 +4,11 @@
 //! A manager that needs room either finds room, or is told when there is room. If a thread waits until all threads of
 //! every kind are gone, it is woken. It then sees everything that these threads did, including their last destructors.
 //! If a worker becomes idle while the manager asks a worker to give way, the manager finds the idle worker, or this
-//! worker leaves by itself. If several busy workers are asked, exactly one of them gives way.
+//! worker leaves by itself. If several busy or idle workers are asked, exactly one of them gives way. A worker that
+//! answers a request does not end a later one.
 //!
-//! Red under: `asks-after-the-look`, `full-in-two-steps`, `gives-way-in-two-steps`, `last-thread-wakes-no-waiter`,
-//! `thread-leaves-without-release`, `threads-wait-without-acquire`, `gone-as-it-leaves`.
+//! Red under: `answers-a-later-request`, `asks-after-the-look`, `full-in-two-steps`, `gives-way-in-two-steps`,
+//! `last-thread-wakes-no-waiter`, `thread-leaves-without-release`, `threads-wait-without-acquire`, `gone-as-it-leaves`.
 
 use std::sync::Arc;
 
@@ -83,22 +84,70 @@ fn a_manager_that_ends_leaves_a_worker() {
     });
 }
 
+/// Answers a request for a pool with this number of idle workers, one of which leaves.
+fn answer(threads: &ThreadsCell, idle: &Mutex<usize>) -> bool {
+    threads.rested(|| {
+        let mut idle = idle.lock();
+        let leaves = *idle > 0 && threads.give_way(true);
+        *idle -= usize::from(leaves);
+        leaves
+    })
+}
+
 /// spec: E2.5 (work waits, never for ever)
 #[test]
 fn an_idle_worker_is_found_or_leaves_by_itself() {
     check_all(|| {
         let threads = Arc::new(ThreadsCell::new());
-        let idle = Arc::new(Mutex::new(false));
+        let idle = Arc::new(Mutex::new(0));
         let worker = {
             let (threads, idle) = (threads.clone(), idle.clone());
             thread::spawn(move || {
-                *idle.lock() = true;
-                threads.rested(|| std::mem::take(&mut *idle.lock()));
+                *idle.lock() = 1;
+                answer(&threads, &idle);
             })
         };
-        threads.ask(|| std::mem::take(&mut *idle.lock()));
+        threads.ask(|| std::mem::take(&mut *idle.lock()) > 0);
         worker.join().unwrap();
-        assert!(!*idle.lock(), "the worker stays, though its thread is needed");
+        assert_eq!(*idle.lock(), 0, "the worker stays, though its thread is needed");
+    });
+}
+
+/// spec: E2.5 (work waits, never for ever): an idle worker leaves, and the manager asks for another pool at that
+/// moment.
+#[test]
+fn the_answer_to_a_request_does_not_end_a_later_request() {
+    check_all(|| {
+        let threads = Arc::new(ThreadsCell::new());
+        let idle = Arc::new(Mutex::new(1));
+        threads.ask(|| false);
+        let worker = {
+            let (threads, idle) = (threads.clone(), idle.clone());
+            thread::spawn(move || answer(&threads, &idle))
+        };
+        let asks_again = *idle.lock() == 0;
+        if asks_again {
+            threads.ask(|| false);
+        }
+        assert!(worker.join().unwrap());
+        assert_eq!(threads.is_asked(), asks_again);
+    });
+}
+
+/// spec: E2.5: one idle worker leaves for each request.
+#[test]
+fn one_of_two_idle_workers_leaves() {
+    check_all(|| {
+        let threads = Arc::new(ThreadsCell::new());
+        let idle = Arc::new(Mutex::new(2));
+        threads.ask(|| false);
+        let other = {
+            let (threads, idle) = (threads.clone(), idle.clone());
+            thread::spawn(move || answer(&threads, &idle))
+        };
+        let leaves = answer(&threads, &idle);
+        assert!(other.join().unwrap() != leaves, "one of the two leaves");
+        assert_eq!((*idle.lock(), threads.is_asked()), (1, false));
     });
 }
 
