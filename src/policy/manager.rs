@@ -273,33 +273,31 @@ impl<P: Clone> Manager<P> {
 
     /// Takes the next duty that is due at `now`.
     pub(crate) fn take_due(&mut self, now: Time) -> Option<Duty<P>> {
-        let (deadline, duty) = self.duties.take_due(now)?;
-        match duty {
-            Duty::Hurry if self.hurry_at != Some(deadline.at()) => self.take_due(now),
-            Duty::Hurry => {
-                self.hurry_at = None;
-                Some(Duty::Hurry)
-            }
-            Duty::TryLine => {
-                self.tries_line = false;
-                let pools: Vec<P> = self.line.pools().cloned().collect();
-                pools.into_iter().for_each(|pool| self.create(pool, now));
-                self.take_due(now)
-            }
-            // After the pool asked for this worker, another attempt failed. So the cooldown applies to this worker too.
-            Duty::Create(pool) if now < self.creations_from => {
-                self.create(pool, now);
-                self.take_due(now)
-            }
-            Duty::Clean => {
-                self.cleans = false;
-                if now < self.creations_from {
-                    self.clean(now);
-                    return self.take_due(now);
+        loop {
+            let (deadline, duty) = self.duties.take_due(now)?;
+            match duty {
+                Duty::Hurry if self.hurry_at != Some(deadline.at()) => {}
+                Duty::Hurry => {
+                    self.hurry_at = None;
+                    return Some(Duty::Hurry);
                 }
-                Some(Duty::Clean)
+                Duty::TryLine => {
+                    self.tries_line = false;
+                    let pools: Vec<P> = self.line.pools().cloned().collect();
+                    pools.into_iter().for_each(|pool| self.create(pool, now));
+                }
+                // After the pool asked for this worker, another attempt failed. So the cooldown applies to this worker
+                // too.
+                Duty::Create(pool) if now < self.creations_from => self.create(pool, now),
+                Duty::Clean => {
+                    self.cleans = false;
+                    if now >= self.creations_from {
+                        return Some(Duty::Clean);
+                    }
+                    self.clean(now);
+                }
+                duty => return Some(duty),
             }
-            duty => Some(duty),
         }
     }
 
@@ -357,6 +355,17 @@ mod tests {
             "the failed one comes last"
         );
         assert_eq!(manager.next_wake(), None);
+    }
+
+    /// spec: E2.6: so many pools ask for a worker that a stack frame for each would not fit on the manager's stack.
+    #[test]
+    fn a_failure_holds_any_number_of_creations_back() {
+        const POOLS: u32 = 50_000;
+        let mut manager = Manager::new(Rules::default());
+        (0..POOLS).for_each(|pool| manager.create(pool, at(0)));
+        manager.creation_failed(None, at(0));
+        let told = std::iter::from_fn(|| manager.take_due(at(0)));
+        assert!(told.eq((0..POOLS).map(Duty::Unserved)));
     }
 
     fn no_room(manager: &mut Manager<char>, pool: char, starves: bool, now: Time) {

@@ -110,7 +110,7 @@ pub(super) struct ManagerThread {
 
 impl ManagerThread {
     /// Makes the calling thread a manager's thread.
-    fn new(upkeep: Arc<Upkeep>) -> Self {
+    pub(super) fn new(upkeep: Arc<Upkeep>) -> Self {
         let managing = Managing::begin();
         let core = &upkeep.core;
         Self {
@@ -257,13 +257,13 @@ impl ManagerThread {
     }
 
     /// Makes the threads for the values and the wakers that the manager has left. One thread destroys the values, and
-    /// one calls the wakers. If a thread cannot be made, tries again later.
-    fn clean(&mut self, upkeep: &Arc<Upkeep>) {
+    /// one calls the wakers. If a thread cannot be made, tries both again later.
+    pub(super) fn clean(&mut self, upkeep: &Arc<Upkeep>) {
         for cleaner in [&upkeep.cleaner, &upkeep.ringer] {
             if let Err(error) = cleaner::make(cleaner, &upkeep.core) {
                 let now = clock::now();
                 self.schedule.cleaner_failed(now);
-                cannot_be_made("the cleaner", error);
+                return cannot_be_made("the cleaner", error);
             }
         }
     }

@@ -13,6 +13,7 @@ use crate::engine::user_code::Managing;
 
 use super::cleaner;
 use super::inbox::{ManagerHandle, Point, Request};
+use super::manager_thread::ManagerThread;
 
 fn builder() -> ExecutorBuilder {
     let builder = Executor::builder().topology(TopologySource::Synthetic("core:1 pu:1".into()));
@@ -258,6 +259,17 @@ fn a_cleaner_that_cannot_be_made_is_made_later() {
     is_told_by_the_cleaner(&told);
     assert!(!executor.inner.core.manager.has_faults(), "the cleaner was made at once");
     assert!(executor.shutdown(SOON).unwrap().is_complete());
+}
+
+/// spec: P1.2: there are values for the cleaner and wakers to call, so two threads must be made.
+#[test]
+fn after_the_cleaner_was_refused_no_thread_is_made_for_wakers() {
+    let executor = executor();
+    let (upkeep, handle) = (&executor.inner.upkeep, &executor.inner.core.manager);
+    (0..2).for_each(|_| handle.plant(Point::NoCleaner));
+    assert!(upkeep.cleaner.leave(vec![Box::new(|| ())]) && upkeep.ringer.leave(vec![Box::new(|| ())]));
+    ManagerThread::new(Arc::clone(upkeep)).clean(upkeep);
+    assert_eq!(handle.faults(), 1, "a second attempt was made at once");
 }
 
 /// spec: W9.6 (the manager destroys nothing that belongs to a user), W9.5: the executor ends before a cleaner could be
