@@ -64,7 +64,9 @@
 //!
 //! The executor reads the limit of tasks when it is built. All threads of the container or of the user count towards
 //! this limit, not only those of the executor. If the system refuses a thread nevertheless, work waits, and the
-//! executor tries again, at most once a second. Meanwhile, rescuers run the items of queues with a
+//! executor tries again, at most once a second. The executor does not end idle threads of other pools to make room, as
+//! it does at its own limit. It tries to make the threads in the order in which pools have asked, even if some of them
+//! are only spares. Meanwhile, rescuers run the items of queues with a
 //! [rescuer](crate::WorkQueueBuilder::rescuer). With [`max_threads`](crate::ExecutorBuilder::max_threads), the program
 //! sets its own limit. A queue that must never wait for a thread needs a rescuer, which is made with the queue.
 //!

@@ -89,15 +89,23 @@ impl ExecutorBuilder {
     /// process's cgroups (`pids.max`) and its user (`RLIMIT_NPROC`) may have when the executor is built. In any case,
     /// the default is at least 4 for each CPU, which allows a worker and a spare worker at each of the two priorities.
     ///
-    /// At the limit, items wait, but not for ever. Idle workers of other pools end to make room. A pool that has work
-    /// and no running worker gets the thread of a busy worker of another pool when that worker ends its item. In the
-    /// first millisecond of the pool's wait, only a worker whose pool has other running workers gives its thread away.
-    /// After that, any worker can. These threads go alternately to the pool that has waited longest and to the pool of
-    /// the highest priority. So of the pools that wait, the pool that has waited `k`-th longest gets one of the next
-    /// `2k` threads. The wait for each of these threads has up to four parts: a millisecond, the time until the first
-    /// item ends, the hook [`on_thread_stop`](Self::on_thread_stop), and the creation of a thread. However, the items
-    /// of [plain unbound](crate::WorkQueue::unbound) queues seem to run even while they block. So a pool also counts as
-    /// a pool without a running worker if it waits for a thread and has started no item for a second.
+    /// At the limit, items wait, but not for ever. If a worker of another pool is idle when a pool needs a thread, the
+    /// idle worker ends to make room. A worker that becomes idle later ends at once if a pool has work and no running
+    /// worker. If the pools that wait have running workers and only lack more of them, this may take up to a second.
+    ///
+    /// A pool that has work and no running worker gets the thread of a busy worker of another pool when that worker
+    /// ends its item. In the first millisecond of the pool's wait, only a worker whose pool has other running workers
+    /// gives its thread away. After that, any worker can. These threads go alternately to the pool that has waited
+    /// longest and to the pool of the highest priority. So of the pools that wait, the pool that has waited `k`-th
+    /// longest gets one of the next `2k` threads. The wait for each of these threads has up to four parts: a
+    /// millisecond, the time until the first item ends, the hook [`on_thread_stop`](Self::on_thread_stop), and the
+    /// creation of a thread.
+    ///
+    /// However, the items of [plain unbound](crate::WorkQueue::unbound) queues seem to run even while they block. So a
+    /// pool of such queues gives no thread away in the first millisecond. After it has given a thread away, the pool
+    /// counts as a pool without a running worker until it gets a thread or another of its items ends. Any pool also
+    /// counts as such a pool if it waits for a thread and has started no item for a second. The executor checks this
+    /// once a second, so the pool may wait for up to two seconds.
     ///
     /// An item keeps its thread while it blocks. So if the number of blocked items reaches this limit, no item starts
     /// until one of the blocked items returns. If all blocked items wait for items that have not begun, they deadlock.
