@@ -217,9 +217,9 @@ impl ExecutorBuilder {
 
     /// Sets a hook that the executor calls before it makes the thread of a worker, of a rescuer or of the manager. The
     /// hook's argument is the thread's name. If the hook returns an error, the thread is not made, as if the system had
-    /// refused it. Without a worker, work waits, and the executor tries again after a second. Such a hook can test how a
-    /// program behaves if threads are missing, or limit the number of threads that are ever made, as in the example.
-    /// Instead, [`max_threads`](Self::max_threads) limits the number of workers at any time.
+    /// refused it. Without a worker, work waits, and the executor tries again after a second. Such a hook can test how
+    /// a program behaves if threads are missing. It can also limit the number of threads that are ever made, as in the
+    /// example. In contrast, [`max_threads`](Self::max_threads) limits the number of workers at any time.
     ///
     /// If the hook refuses a worker by an error or a panic, a separate thread drops the error or the panic's payload,
     /// because a destructor must not run on the manager's thread. The executor makes that thread without calling the
