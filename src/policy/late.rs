@@ -38,7 +38,8 @@ pub(crate) struct LateWorkers {
     next_look: Option<Time>,
     /// Whether a worker was woken since the last check.
     woke: bool,
-    /// Whether the last check found a late worker, and at least one worker has been late ever since.
+    /// Whether a check found a late worker, and at least one worker has been late ever since. The `late` bit of the
+    /// pool's word has the same value.
     late: bool,
     /// In a stream, the interval until the next check. The last check that found no worker on its way has set this
     /// interval.
@@ -91,13 +92,17 @@ impl LateWorkers {
 
     /// If the time of the next check has come, checks the workers that are on their way. Returns whether one of these
     /// workers is late, because it does not get a CPU.
+    ///
+    /// The manager reads the clock before it waits for the pool's lock, so `now` may be before the time of the last
+    /// [`ease`](Self::ease). So a check never finds that the pool is in time. Only `ease` does, which the arriving
+    /// workers call.
     pub(crate) fn look(&mut self, now: Time) -> bool {
         if self.next_look.is_none_or(|next| now < next) {
             return false;
         }
         let woke = std::mem::take(&mut self.woke);
         let first = self.on_their_way.front().copied();
-        self.late = first.is_some_and(|since| now.since(since) >= LATE);
+        self.late |= first.is_some_and(|since| now.since(since) >= LATE);
         if first.is_none() && woke {
             let rarer = self.streams.map_or(LATE, |last| RARELY.min(last * 2));
             self.streams = Some(rarer);
@@ -167,6 +172,21 @@ mod tests {
         watch.woke(at(1200));
         assert_eq!(watch.next_look(), Some(at(1300)));
         assert!(!watch.ease(at(1250)), "a worker is still late");
+    }
+
+    /// The manager has read the clock, and waits for the pool's lock. Meanwhile a worker arrives. So the manager's check
+    /// has an earlier time than the worker's arrival.
+    #[test]
+    fn a_check_with_an_old_time_does_not_end_the_lateness() {
+        let mut watch = watch();
+        assert!(watch.look(at(200)));
+        watch.woke(at(250));
+        watch.came();
+        assert!(!watch.ease(at(460)), "the second worker is late, too");
+        assert!(watch.look(at(400)) && watch.is_late());
+        assert_eq!(watch.next_look(), Some(at(550)));
+        watch.came();
+        assert!(watch.ease(at(470)) && !watch.is_late());
     }
 
     #[test]
