@@ -11,6 +11,7 @@
 //! key. Pools whose items move have strong references to their class. The class has weak references to its pools. It
 //! also has a list of strong references to them, which is emptied when the class ends.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock, Weak};
 
 use crossbeam_utils::CachePadded;
@@ -51,8 +52,9 @@ pub(crate) struct Class {
     registered: Arc<Pools>, // I
     pods: Vec<Pod>, // I
     pub(crate) exchange: Exchange, // A
-    /// The pools, indexed by pod. Each pool is made when it is first used.
-    pools: Box<[OnceLock<Weak<Pool>>]>, // A, set under C
+    /// The pools, indexed by pod. Each pool is made when it is first used. The pools that are found here are registered,
+    /// so a shutdown and a new manager find each pool to which threads may push.
+    pools: Box<[OnceLock<Weak<Pool>>]>, // A
     members: Mutex<Members>, // C
 }
 
@@ -74,7 +76,8 @@ struct Members {
     keepers: usize,
     /// Whether the class has ended, because it no longer has users or keepers.
     is_over: bool,
-    pools: Vec<Arc<Pool>>,
+    /// The pools that were made. The maker of a pool may not have registered it yet.
+    pools: BTreeMap<PodId, Arc<Pool>>,
 }
 
 /// Keeps the pools of a class in memory, but not open.
@@ -192,7 +195,7 @@ impl Class {
             pods,
             members: Mutex::ranked(
                 Rank::Class,
-                Members { users: 0, keepers: 0, is_over: false, pools: Vec::new() },
+                Members { users: 0, keepers: 0, is_over: false, pools: BTreeMap::new() },
             ),
             key,
             registered,
@@ -208,16 +211,36 @@ impl Class {
         }
     }
 
+    /// Makes the pool of a pod, registers it, and then lets other threads find it. If another thread has made the pool
+    /// and not registered it yet, the calling thread registers it, too.
     #[cold]
     fn make_pool(self: &Arc<Self>, pod: PodId) -> Option<Arc<Pool>> {
-        let mut members = self.members.lock();
-        if let Some(pool) = self.pools[pod as usize].get() {
-            return pool.upgrade();
+        let pool = self.member(pod)?;
+        // The lock of the register comes before the lock of the class, so the pool is registered only now.
+        self.registered.add(&pool);
+        let _set = self.pools[pod as usize].set(Arc::downgrade(&pool));
+        let core = &self.registered.core;
+        if core.manager.is_stopped() {
+            // A shutdown stops the manager, and then closes all registered pools. If the shutdown read the register
+            // before this pool was added, the shutdown has not closed this pool.
+            pool.close();
         }
+        // The CPUs may have changed after the pool was made, and before the manager could find the pool in the
+        // register.
+        pool.adapt(&core.environment.present());
+        Some(pool)
+    }
+
+    /// Returns the pool of a pod, which may not be registered yet. Makes the pool if it does not exist. Returns `None`
+    /// if the class has ended.
+    fn member(self: &Arc<Self>, pod: PodId) -> Option<Arc<Pool>> {
+        let mut members = self.members.lock();
         if members.is_over {
             return None;
         }
-        let core = &self.registered.core;
+        if let Some(pool) = members.pools.get(&pod) {
+            return Some(Arc::clone(pool));
+        }
         let Pod { cpus, real, reach } = self.pods[pod as usize].clone();
         let spec = PoolSpec {
             kind: PoolKind::Unbound { id: self.registered.next_unbound_id() },
@@ -232,23 +255,12 @@ impl Class {
             pod,
             helpers: CachePadded::new(Helpers::new()),
         });
-        let pool = Pool::new(spec, Arc::clone(core), seat);
-        members.pools.push(Arc::clone(&pool));
+        let pool = Pool::new(spec, Arc::clone(&self.registered.core), seat);
+        members.pools.insert(pod, Arc::clone(&pool));
         if members.users == 0 {
             // The thread that next opens the class also opens this pool.
             pool.close();
         }
-        let _set = self.pools[pod as usize].set(Arc::downgrade(&pool));
-        drop(members);
-        self.registered.add(&pool);
-        if core.manager.is_stopped() {
-            // A shutdown stops the manager, and then closes all registered pools. If the shutdown read the register
-            // before this pool was added, the shutdown has not closed this pool.
-            pool.close();
-        }
-        // The CPUs may have changed after the pool was made, and before the manager could find the pool in the
-        // register.
-        pool.adapt(&core.environment.present());
         Some(pool)
     }
 
@@ -261,7 +273,7 @@ impl Class {
         }
         members.users += 1;
         if members.users == 1 {
-            members.pools.iter().for_each(|pool| pool.open());
+            members.pools.values().for_each(|pool| pool.open());
         }
         Some(ClassUser(Arc::clone(self)))
     }
@@ -270,14 +282,14 @@ impl Class {
     /// caller holds no lock.
     pub(crate) fn attend(&self) {
         let pools = self.members.lock().pools.clone();
-        pools.iter().for_each(|pool| pool.attend());
+        pools.values().for_each(|pool| pool.attend());
     }
 
     fn let_go(&self) {
         let mut members = self.members.lock();
         members.users -= 1;
-        let closing = if members.users == 0 { members.pools.clone() } else { Vec::new() };
-        let leaving: Vec<_> = closing.iter().flat_map(|pool| pool.send_idle_away()).collect();
+        let closing = if members.users == 0 { members.pools.clone() } else { BTreeMap::new() };
+        let leaving: Vec<_> = closing.values().flat_map(|pool| pool.send_idle_away()).collect();
         let pools = members.end();
         drop(members);
         leaving.iter().for_each(|worker| worker.unpark());
@@ -294,9 +306,9 @@ impl Class {
 impl Members {
     /// Ends the class if it has no users and no keepers any more. Returns the pools, which the caller must drop after
     /// it has released the lock.
-    fn end(&mut self) -> Vec<Arc<Pool>> {
+    fn end(&mut self) -> BTreeMap<PodId, Arc<Pool>> {
         self.is_over = self.users + self.keepers == 0;
-        if self.is_over { std::mem::take(&mut self.pools) } else { Vec::new() }
+        if self.is_over { std::mem::take(&mut self.pools) } else { BTreeMap::new() }
     }
 }
 
@@ -314,7 +326,7 @@ impl KeptClass {
 
     /// Returns whether this pool belongs to the class.
     pub(crate) fn has(&self, pool: &Pool) -> bool {
-        self.0.members.lock().pools.iter().any(|own| std::ptr::eq(&**own, pool))
+        self.0.members.lock().pools.values().any(|own| std::ptr::eq(&**own, pool))
     }
 }
 
@@ -342,5 +354,46 @@ impl ClassUser {
 impl Drop for ClassUser {
     fn drop(&mut self) {
         self.0.let_go();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use testkit::eventually;
+
+    use super::*;
+    use crate::{Executor, TopologySource};
+
+    /// While two threads make the same pool, this thread holds the lock of the register. A shutdown abandons the
+    /// registered pools, so no thread may push an entry to the new pool yet.
+    #[test]
+    fn a_pool_is_registered_before_other_threads_find_it() {
+        let machine = TopologySource::Synthetic("l3:2 core:1 pu:1".into());
+        let executor = Executor::builder().topology(machine).build().unwrap();
+        let (pools, topology) = (&executor.inner.upkeep.pools, &executor.inner.topology);
+        let class_of = |key| Class::new(key, topology, &executor.inner.placement, Arc::clone(pools));
+        let key = |nice| ClassKey {
+            managed: true,
+            moves: Moves::Items,
+            nice,
+            pods: vec![CpuSet::single(0), CpuSet::single(1)],
+            outside: false,
+        };
+        let user = pools.class(key(0), class_of);
+        let (class, own) = (user.class(), user.pool(0));
+        std::thread::scope(|scope| {
+            let mut makers = None;
+            let other = pools.class(key(1), |key| {
+                makers = Some([(); 2].map(|()| scope.spawn(|| user.pool(1))));
+                eventually("the pool is made", || class.members.lock().pools.contains_key(&1));
+                assert!(class.pools[1].get().is_none(), "a thread finds the pool");
+                class_of(key)
+            });
+            let [made, found] = makers.unwrap().map(|maker| maker.join().unwrap());
+            assert!(Arc::ptr_eq(&made, &found));
+            let expected = [&own, &made].map(Arc::as_ptr);
+            assert_eq!(pools.all().iter().map(Arc::as_ptr).collect::<Vec<_>>(), expected);
+            drop(other);
+        });
     }
 }

@@ -35,10 +35,12 @@ impl Pools {
         Self { core, register: Mutex::ranked(Rank::Pools, Register::default()), next_unbound_id }
     }
 
-    /// Adds a new pool.
+    /// Adds a new pool. Another thread may have added it already.
     pub(crate) fn add(&self, pool: &Arc<Pool>) {
         let mut register = self.register.lock();
-        register.all.retain(|known| known.strong_count() > 0);
+        register
+            .all
+            .retain(|known| known.strong_count() > 0 && !std::ptr::eq(known.as_ptr(), &raw const **pool));
         register.all.push(Arc::downgrade(pool));
     }
 
