@@ -188,7 +188,7 @@ impl Pool {
 
 impl State {
     /// Returns the CPUs on which the workers that satisfy `which` were last seen.
-    fn cpus_of(&self, which: impl Fn(&Worker) -> bool + Clone) -> impl Iterator<Item = usize> + Clone {
+    fn cpus_of(&self, which: impl Fn(&Worker) -> bool) -> impl Iterator<Item = usize> {
         let workers = self.workers.iter().filter_map(Slot::worker);
         workers.filter(move |worker| which(worker)).map(|worker| worker.cpu())
     }

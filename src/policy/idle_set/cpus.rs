@@ -9,9 +9,24 @@ use crate::policy::cpu_set::CpuSet;
 /// `others` are the CPUs of the other running workers. A worker that is alone on its CPU keeps running if two others
 /// share a CPU. If this worker went idle, the system would take milliseconds to move one of these two workers to the
 /// free CPU. All workers follow this rule, so one of the two workers that share a CPU goes idle.
-pub(crate) fn should_shed(mine: usize, others: impl Iterator<Item = usize> + Clone) -> bool {
-    let two_share = |(at, cpu)| others.clone().skip(at + 1).any(|other| other == cpu);
-    others.clone().any(|cpu| cpu == mine) || !others.clone().enumerate().any(two_share)
+///
+/// The caller holds the pool's lock. So the function takes each of the others once, and allocates memory only for CPUs
+/// with high numbers.
+pub(crate) fn should_shed(mine: usize, others: impl Iterator<Item = usize>) -> bool {
+    let (mut low, mut high, mut two_share) = (0_u128, CpuSet::new(), false);
+    for cpu in others {
+        if cpu == mine {
+            return true;
+        }
+        two_share |= if cpu < u128::BITS as usize {
+            let before = low;
+            low |= 1 << cpu;
+            low == before
+        } else {
+            !high.insert(cpu)
+        };
+    }
+    !two_share
 }
 
 /// Returns whether a woken worker has to begin on the CPU `left`, which its waker is about to leave. The

@@ -1,5 +1,6 @@
 //! Tables that show which worker is woken, made or culled.
 
+use std::cell::Cell;
 use std::time::Duration;
 
 use super::super::concurrency::{Kick, Running};
@@ -151,6 +152,19 @@ fn of_too_many_workers_one_that_shares_its_cpu_leaves() {
     assert!(!should_shed(1, [0, 0].into_iter()), "it has its CPU to itself, the others share one");
     assert!(should_shed(2, [0, 1].into_iter()), "no two seem to share a CPU: the known CPUs are out of date");
     assert!(should_shed(0, [].into_iter()));
+    assert!(!should_shed(0, [127, 128, 300, 128].into_iter()), "two others share a CPU with a high number");
+    assert!(should_shed(0, [127, 128, 300].into_iter()));
+}
+
+/// The caller holds the pool's lock meanwhile.
+#[test]
+fn each_other_worker_is_looked_at_once_to_choose_who_leaves() {
+    for shared in [None, Some(0), Some(254)] {
+        let taken = Cell::new(0);
+        let others = (1..256).chain(shared).inspect(|_| taken.set(taken.get() + 1));
+        assert_eq!(should_shed(0, others), shared != Some(254), "{shared:?}");
+        assert!(taken.get() <= 256, "{} looks", taken.get());
+    }
 }
 
 /// spec: A2 (in its pod, as long as that has a CPU), S1
