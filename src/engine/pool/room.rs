@@ -31,7 +31,9 @@ impl Pool {
         if shortage == Shortage::None {
             state.famine.ends();
         }
+        let deadline = state.unknown_deadline();
         drop(state);
+        self.tell_deadline(deadline);
         self.stand_down(dropped);
         shortage
     }

@@ -3,11 +3,18 @@
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
+use crate::engine::queue::workqueue::QueueKind;
+use crate::policy::attrs::PoolAttrs;
+use crate::policy::idle_set::Wake;
+use crate::policy::late::LATE;
 use crate::policy::quota::Quota;
+use crate::policy::room::Shortage;
 use crate::sys::machine::{Config, locks_taken, run};
 use crate::sys::wait::Until;
 use crate::sys::{clock, thread};
-use crate::{Detection, Executor, JoinError, TopologySource, Work, WorkQueue, blocking, may_block};
+use crate::{
+    AffinityScope, Detection, Executor, JoinError, TopologySource, Work, WorkQueue, blocking, may_block,
+};
 use testkit::{SOON, eventually};
 
 use super::worker_pool::*;
@@ -93,6 +100,38 @@ fn a_pool_that_gets_a_thread_begins_its_wait_anew() {
     assert!(!is_stuck(refused) && is_stuck(refused + SOON));
     pool.has_room();
     assert!(!is_stuck(refused + SOON));
+}
+
+/// Two workers of a pool are on their way, and the first of them is late. There is no thread for the first one, and its
+/// work is gone. From now on, the manager has to check at an earlier time whether the second one is late.
+#[test]
+fn a_worker_for_which_there_is_no_room_may_bring_the_next_check_forward() {
+    run(Config::new(2), || {
+        let executor = executor("l3:2 core:1 pu:1");
+        let attrs = PoolAttrs {
+            managed: true,
+            scope: AffinityScope::Cache,
+            strict: false,
+            nice: 0,
+            cpus: executor.inner.cpus.clone(),
+        };
+        let choice = executor.inner.pool_for(&QueueKind::Unbound(attrs), 0, &mut None);
+        let (pool, now) = (&choice.pool, clock::now());
+        let reserved = pool.running.reserve().expect("the pool has room");
+        let mut state = pool.state.lock();
+        state.late.woke(now);
+        state.late.woke(now);
+        assert!(state.late.look(now + SOON));
+        assert_eq!(state.idle_set.kick(reserved, None, clock::now), Wake::Create);
+        let known = state.unknown_deadline();
+        drop(state);
+        pool.tell_deadline(known);
+        assert!(known > Some(now + LATE));
+        assert_eq!(pool.no_room(now), Shortage::None);
+        assert_eq!(pool.state.lock().known_deadlines.all().last(), Some(&(now + LATE)));
+        drop(choice);
+        executor.shutdown(Duration::MAX).unwrap();
+    });
 }
 
 /// spec: E5.3 (returns what did not finish in time): until the thread that abandons a pool has emptied it, no other

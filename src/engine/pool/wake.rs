@@ -207,7 +207,9 @@ impl Pool {
         let mut state = self.state.lock();
         let dropped = state.idle_set.no_worker_comes();
         self.came(&mut state, dropped.len());
+        let deadline = state.unknown_deadline();
         drop(state);
+        self.tell_deadline(deadline);
         dropped.into_iter().for_each(|reserved| self.drop_reservation(reserved));
         // Another thread may have made a manager in the meantime. That manager may have checked this pool before the
         // reservations were dropped, and may have found enough reservations. One check is enough for several dropped
