@@ -126,6 +126,22 @@ fn a_fork_begins_at_once_on_a_free_cpu() {
     }
 }
 
+/// The items fork while the manager ends its watch of the pool, because it has found nothing to do. The manager then
+/// checks for work, as this thread does.
+#[test]
+fn forks_of_a_full_pool_are_watched_although_the_watch_has_just_ended() {
+    always(2, "l3:1 core:2 pu:1", |executor, queue| {
+        let fork = || join(|| burn(ms(1)), || burn(ms(1)));
+        let items = [(); 2].map(|()| queue.spawn(fork).unwrap());
+        pause(micros(300));
+        let pool = Arc::clone(&executor.inner.upkeep.pools.all()[0]);
+        pool.running.unwatch();
+        pool.look();
+        assert!(pool.running.load().is_watched());
+        items.into_iter().for_each(|item| _ = item.join().unwrap());
+    });
+}
+
 /// spec: W7.13: a fork begins as soon as a CPU of the pool or of a sibling pool is free.
 #[test]
 fn a_fork_begins_when_a_cpu_becomes_free() {

@@ -21,6 +21,13 @@ impl Pool {
     #[inline]
     pub(crate) fn forked(&self, worker: WorkerId) -> bool {
         self.forks.set(worker);
+        self.has_free_cpu_or_watch()
+    }
+
+    /// Returns whether a CPU of the pool is free. If none is, makes sure that the manager watches the pool. The caller
+    /// has found forks. As long as there are forks, the manager does not end the watch.
+    #[inline]
+    fn has_free_cpu_or_watch(&self) -> bool {
         let word = self.running.load();
         let has_free_cpu = word.has_free_cpu();
         if !has_free_cpu && !word.is_watched() && self.running.watch() {
@@ -57,7 +64,11 @@ impl Pool {
         }
         match self.running.reserve_for_fork(|| if joins { self.joining() } else { 0 }) {
             Some(reserved) => _ = self.wake(reserved, near),
-            None => self.offer(),
+            None => {
+                // The fork may have been made while the manager ended its watch. If so, the watch begins again.
+                self.has_free_cpu_or_watch();
+                self.offer();
+            }
         }
     }
 
