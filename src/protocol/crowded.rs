@@ -1,7 +1,7 @@
 //! The name of a worker that has more entries on its local list than it needs. A pool has at most one such name at a
 //! time.
 //!
-//! The word is a hint for the other workers of the pool. Two handshakes concern a local list. In each of them, each
+//! The word is a hint for the other workers of the pool. Three handshakes concern a local list. In each of them, each
 //! side issues a fence between its write and its read, so at least one side sees the other side's write:
 //!
 //! * **Crowd against leave.** The fences in [`RunningCell::kept`] and [`RunningCell::look`] forbid this:
@@ -13,6 +13,9 @@
 //!   * owner: puts its first entry on its list; reads the running word, which says that the manager watches the pool;
 //!   * manager: clears the watched bit; finds the list empty. So the entry waits until the owner's present item ends,
 //!     however long that takes.
+//! * **Crowd against unname.** The fences in [`RunningCell::kept`] and [`CrowdedCell::unname_short`] forbid this:
+//!   * owner: puts a second entry on its list; reads this word, which still names it;
+//!   * thief: removes the name; reads the length of the list, which is one. So no word shows the entries.
 //!
 //! The fence of `kept` has one more purpose. For entries of the worklist, the fence of [`RunningCell::pushed`] has the
 //! same purpose. After the fence, the owner checks three things: whether its pool was abandoned, whether the owner
@@ -21,14 +24,15 @@
 //! fence.
 //!
 //! A worker may overwrite the name of another worker. The overwritten worker names itself again when it puts another
-//! entry on its list. If it puts no further entry on its list, it runs the listed entries itself.
+//! entry on its list. If it puts no further entry on its list, it runs the listed entries itself. The same is true of a
+//! thief that has stolen several entries while another worker is named.
 //!
 //! [`RunningCell::kept`]: super::running::RunningCell::kept
 //! [`RunningCell::look`]: super::running::RunningCell::look
 //! [`RunningCell::pushed`]: super::running::RunningCell::pushed
 
 use crate::policy::idle_set::WorkerId;
-use crate::sys::sync::{AtomicU64, Ordering};
+use crate::sys::sync::{AtomicU64, Ordering, fence_after_update};
 
 const NONE: u64 = u64::MAX;
 
@@ -58,11 +62,30 @@ impl CrowdedCell {
         }
     }
 
-    /// Removes the name of this worker. If another worker is named by now, does nothing.
+    /// Removes the name of this worker, and returns true. If another worker is named by now, does nothing.
     #[inline]
-    pub(crate) fn unname(&self, worker: WorkerId) {
-        if self.named() == Some(worker) {
-            _ = self.0.compare_exchange(worker.into(), NONE, Ordering::Relaxed, Ordering::Relaxed);
+    pub(crate) fn unname(&self, worker: WorkerId) -> bool {
+        self.named() == Some(worker)
+            && self.0.compare_exchange(worker.into(), NONE, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+    }
+
+    /// Removes the name of this worker, because its list has become short. If the owner has put entries on the list in
+    /// the meantime, so that `is_crowd` returns true, the calling thread names the owner again. In this case, returns
+    /// true, and the caller calls [`RunningCell::kept`](super::running::RunningCell::kept) as the owner does.
+    pub(crate) fn unname_short(&self, worker: WorkerId, is_crowd: impl FnOnce() -> bool) -> bool {
+        if !self.unname(worker) {
+            return false;
         }
+        fence_after_update(); // with `RunningCell::kept`
+        is_crowd() && self.name_if_none(worker)
+    }
+
+    /// Names the worker if no worker is named. Returns whether it has done so. The owner of a list with several entries
+    /// calls this after the fence of [`RunningCell::kept`](super::running::RunningCell::kept), because a thief may have
+    /// removed the name that the owner saw before. If the result is true, the owner calls `kept` again.
+    #[inline]
+    pub(crate) fn name_if_none(&self, worker: WorkerId) -> bool {
+        self.named().is_none()
+            && self.0.compare_exchange(NONE, worker.into(), Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 }

@@ -3,7 +3,7 @@
 //! constants of `policy`.
 //!
 //! Red under: `crowd-wakes-no-worker`, `local-entries-stay`, `row-never-ends`, `row-outlasts-checks`,
-//! `turn-forgets-local-entries`, `turn-strands-local-entries`.
+//! `thief-leaves-the-victim-unnamed`, `turn-forgets-local-entries`, `turn-strands-local-entries`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -29,8 +29,17 @@ fn with_short_items<R: Send + 'static>(body: impl FnOnce(&WorkQueue) -> R + Send
 
 /// Calls `body` as [`with_short_items`] does, and also passes the queue's executor.
 fn with_executor<R: Send + 'static>(body: impl FnOnce(&Executor, &WorkQueue) -> R + Send + 'static) -> R {
-    run(Config { slice: ms(3), ..Config::new(2) }, || {
-        let executor = executor("l3:1 core:2 pu:1", |builder| builder.detection(Detection::Sampling));
+    with_cpus(2, body)
+}
+
+/// Calls `body` as [`with_executor`] does, with a pool of this many CPUs.
+fn with_cpus<R: Send + 'static>(
+    cpus: usize,
+    body: impl FnOnce(&Executor, &WorkQueue) -> R + Send + 'static,
+) -> R {
+    run(Config { slice: ms(3), ..Config::new(cpus) }, move || {
+        let machine = format!("l3:1 core:{cpus} pu:1");
+        let executor = executor(&machine, |builder| builder.detection(Detection::Sampling));
         let queue = default_queue("short").max_active(512).build_on(&executor).unwrap();
         for _ in 0..20 {
             for _ in 0..100 {
@@ -208,6 +217,32 @@ fn idle_workers_steal_local_items() {
         // One CPU alone would take 1500 µs. Two CPUs take 900 µs, unless the second CPU begins late.
         assert!(took <= micros(900), "{later:?}: {took:?}");
     }
+}
+
+/// spec: C5.1: a thief takes two of four local items. The other two are left to a worker whose present item is long.
+#[test]
+fn a_second_idle_worker_steals_of_what_the_first_one_has_left() {
+    let moments = Moments::default();
+    let noted = Arc::clone(&moments);
+    let queued = with_cpus(4, move |_, queue| {
+        let own = queue.clone();
+        let parent = move || {
+            for _ in 0..4 {
+                let begins = note(&noted);
+                let child = move || {
+                    begins();
+                    burn(ms(1));
+                };
+                assert!(own.spawn_detached(child).is_ok());
+            }
+            let queued = now();
+            burn(ms(5));
+            queued
+        };
+        queue.spawn(parent).unwrap().join().unwrap()
+    });
+    let delays: Vec<_> = moments.lock().iter().map(|begin| begin.saturating_sub(queued)).collect();
+    assert!(delays[..2].iter().all(|delay| *delay <= micros(50)), "{delays:?}");
 }
 
 /// spec: A4.3: local items are not left behind in a pool that closes.

@@ -25,10 +25,27 @@ impl Pool {
         self.several_cpus
     }
 
-    /// Notes that the list of the calling worker has several entries.
+    /// Makes sure that the entries on the calling worker's own list do not wait too long. `kept` is the number of these
+    /// entries, including the one that was just added.
     #[inline]
-    pub(crate) fn is_crowded(&self, worker: WorkerId) {
-        self.crowded.name(worker);
+    pub(crate) fn kept(&self, worker: WorkerId, list: &List<Entry>, kept: usize) {
+        let is_crowd = kept >= CROWD;
+        if is_crowd {
+            self.crowded.name(worker);
+        }
+        self.perform(self.running.kept(is_crowd), Near::Anywhere);
+        // A thief may have removed the name before the new entry was visible.
+        if is_crowd && self.crowded.named().is_none() && list.len() >= CROWD {
+            self.show_crowd(worker);
+        }
+    }
+
+    /// Names a worker with several local entries, unless another worker is named. Wakes a worker for these entries.
+    #[cold]
+    fn show_crowd(&self, worker: WorkerId) {
+        if self.crowded.name_if_none(worker) {
+            self.perform(self.running.kept(true), Near::Anywhere);
+        }
     }
 
     /// Notes that the list of the calling worker is empty.
@@ -38,22 +55,23 @@ impl Pool {
     }
 
     /// Steals half of the local entries of a worker that has several. Returns the first stolen entry. The others go to
-    /// the list of the calling worker, which is empty.
+    /// the list of the calling worker, which is empty. If several entries are left to the victim, it stays named, because
+    /// its present item may be long.
     pub(crate) fn steal_local(&self, thief: WorkerId, own: &List<Entry>) -> Option<Entry> {
         while let Some(victim) = self.crowded.named().filter(|victim| *victim != thief) {
             let state = self.state.lock();
             let list = state.workers.get(victim as usize).and_then(Slot::worker).map(|worker| &worker.local);
-            let list = list.filter(|list| list.len() >= CROWD && !state.sideline.is_abandoned());
-            let stolen = list.and_then(|list| steal_half(list, own));
+            let is_abandoned = state.sideline.is_abandoned();
+            let has_crowd = || !is_abandoned && list.is_some_and(|list| list.len() >= CROWD);
+            let stolen = list.filter(|_| has_crowd()).and_then(|list| steal_half(list, own));
+            let is_named_again = !has_crowd() && self.crowded.unname_short(victim, has_crowd);
             drop(state);
+            if is_named_again {
+                self.perform(self.running.kept(true), Near::Anywhere);
+            }
             let left = own.len();
-            if left < CROWD {
-                self.crowded.unname(victim);
-            } else {
-                // The victim's list is now about as long as the thief's. If the victim pushes another entry, it notes
-                // again that its list has several.
-                self.crowded.name(thief);
-                self.kept(left);
+            if left >= CROWD && self.crowded.named().is_none() {
+                self.kept(thief, own, left);
             }
             if stolen.is_some() {
                 return stolen;
@@ -74,12 +92,15 @@ impl Pool {
     /// Without the lock, that thread could find no entry, and close the pool.
     fn take_local_of(&self, _state: &State, worker: &Worker) -> usize {
         let mut moved = 0;
-        while let Some(entry) = steal_one(&worker.local) {
-            self.push_any(entry);
-            moved += 1;
+        loop {
+            while let Some(entry) = steal_one(&worker.local) {
+                self.push_any(entry);
+                moved += 1;
+            }
+            if !self.crowded.unname_short(worker.id, || worker.local.len() >= CROWD) {
+                return moved;
+            }
         }
-        self.crowded.unname(worker.id);
-        moved
     }
 
     /// Moves the local entries of a worker to the worklist if the worker will not get to them soon. The manager calls

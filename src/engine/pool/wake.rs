@@ -6,7 +6,6 @@ use std::sync::Arc;
 use crate::policy::brisk::{Habit, Left};
 use crate::policy::concurrency::{Kick, Reserved};
 use crate::policy::idle_set::Wake;
-use crate::policy::local::CROWD;
 use crate::policy::worker::Phase;
 use crate::sys::{affinity, clock};
 
@@ -56,13 +55,6 @@ impl Pool {
         self.perform(kick, near);
         self.look_for_forks(|| near, false);
         self.seek(near) || wakes
-    }
-
-    /// Makes sure that the entries on the calling worker's own list do not wait too long. `kept` is the number of these
-    /// entries, including the one that was just added.
-    #[inline]
-    pub(crate) fn kept(&self, kept: usize) {
-        self.perform(self.running.kept(kept >= CROWD), Near::Anywhere);
     }
 
     /// Leaves an item to the workers of the brisk pool, unless the calling thread pushes items slowly. The items may

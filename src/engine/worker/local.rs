@@ -4,7 +4,7 @@
 //! A *row* is a series of local items that the worker runs one after the other. A *stretch* is a series of entries that
 //! the worker takes from one part of the worklist. The *heir* of an item is the entry that gets the item's slot.
 
-use crate::policy::local::{CROWD, Row, keeps};
+use crate::policy::local::{Row, keeps};
 use crate::policy::parts::Stretch;
 use crate::policy::worker::Phase;
 use crate::sys::clock;
@@ -34,10 +34,7 @@ impl WorkerThread {
             return Some(entry);
         }
         self.local.push(entry);
-        if kept + 1 >= CROWD {
-            self.pool.is_crowded(self.shared.id);
-        }
-        self.pool.kept(kept + 1);
+        self.pool.kept(self.shared.id, &self.local, kept + 1);
         // Another thread may have emptied this list before the push. After the fence in `kept`, the worker sees why:
         // its pool is abandoned, or another thread has taken this worker out of the count.
         if self.pool.running.load().is_abandoned() || self.shared.cell.load().phase() != Phase::Running {

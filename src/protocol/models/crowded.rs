@@ -3,13 +3,13 @@
 //!
 //! In the models, a local list is a count of entries. The list's owner stores this count without a read-modify-write.
 //!
-//! Red under: `kept-without-fence`, `rare-after-the-look`.
+//! Red under: `kept-without-fence`, `rare-after-the-look`, `thief-hides-a-crowd`.
 
 use std::sync::Arc;
 
 use loom::thread;
 
-use super::check_all;
+use super::{check, check_all};
 use crate::policy::concurrency::{Kick, Running};
 use crate::protocol::crowded::CrowdedCell;
 use crate::protocol::running::RunningCell;
@@ -38,7 +38,18 @@ impl Pool {
         if is_crowd {
             self.crowded.name(0);
         }
-        self.running.kept(is_crowd)
+        let kick = self.running.kept(is_crowd);
+        if is_crowd && self.crowded.name_if_none(0) { self.running.kept(true) } else { kick }
+    }
+
+    fn is_crowd(&self) -> bool {
+        self.list.load(Ordering::Acquire) > 1
+    }
+
+    /// Removes the name of worker 0 if it has at most one entry.
+    fn unname_short(&self) -> Kick {
+        let is_named_again = !self.is_crowd() && self.crowded.unname_short(0, || self.is_crowd());
+        if is_named_again { self.running.kept(true) } else { Kick::Enough }
     }
 }
 
@@ -58,6 +69,56 @@ fn a_worker_leaves_while_another_worker_keeps_entries() {
         let other = matches!(pool.running.look(|| pool.crowded.named().is_some()), Kick::Wake(_));
         let owner = owner.join().unwrap();
         assert!(owner || other, "a CPU is free, and no worker was woken for the entries");
+    });
+}
+
+/// The worker has one entry, and is still named because it had several. A thief removes the name.
+///
+/// spec: C5.1
+#[test]
+fn a_thief_removes_the_name_while_the_worker_keeps_a_second_entry() {
+    check_all(|| {
+        let pool = Pool::new(Running::managed(2).unwatchable());
+        for _ in 0..2 {
+            pool.running.come_back();
+        }
+        pool.list.store(1, Ordering::Release);
+        pool.crowded.name(0);
+        let owner = {
+            let pool = pool.clone();
+            thread::spawn(move || pool.keep(2))
+        };
+        let _kick = pool.unname_short();
+        let _kick = owner.join().unwrap();
+        assert_eq!(pool.crowded.named(), Some(0), "no thread finds the entries");
+    });
+}
+
+/// The same, while a third worker leaves the count.
+///
+/// spec: C5.1
+#[test]
+fn a_thief_removes_the_name_while_another_worker_leaves() {
+    check(3, || {
+        let pool = Pool::new(Running::managed(3).unwatchable());
+        for _ in 0..3 {
+            pool.running.come_back();
+        }
+        pool.list.store(1, Ordering::Release);
+        pool.crowded.name(0);
+        let wakes = |kick: Kick| matches!(kick, Kick::Wake(_));
+        let owner = {
+            let pool = pool.clone();
+            thread::spawn(move || wakes(pool.keep(2)))
+        };
+        let thief = {
+            let pool = pool.clone();
+            thread::spawn(move || wakes(pool.unname_short()))
+        };
+        pool.running.leave();
+        let other = wakes(pool.running.look(|| pool.crowded.named().is_some()));
+        let (owner, thief) = (owner.join().unwrap(), thief.join().unwrap());
+        assert!(owner || thief || other, "a CPU is free, and no worker was woken for the entries");
     });
 }
 
