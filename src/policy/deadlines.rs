@@ -56,7 +56,7 @@ impl<T> Deadlines<T> {
         deadline
     }
 
-    /// Adds the entry of a deadline that was set in another queue.
+    /// Adds the entry of a deadline that was taken out of this queue or of another one.
     pub(crate) fn adopt(&mut self, deadline: Deadline, what: T) {
         self.queue.insert(deadline, what);
     }
@@ -80,9 +80,14 @@ impl<T> Deadlines<T> {
     /// Takes all entries that `is_wanted` selects, in the order of their deadlines. Costs O(n + k log n) for k wanted
     /// entries.
     pub(crate) fn take_all(&mut self, is_wanted: impl Fn(&T) -> bool) -> Vec<(Deadline, T)> {
-        let wanted = self.queue.iter().filter(|(_, what)| is_wanted(what)).map(|(deadline, _)| *deadline);
-        let wanted: Vec<Deadline> = wanted.collect();
+        let wanted = self.find_all(is_wanted);
         wanted.into_iter().filter_map(|deadline| Some((deadline, self.cancel(deadline)?))).collect()
+    }
+
+    /// Returns the deadlines of all entries that `is_wanted` selects, in ascending order. Costs O(n).
+    pub(crate) fn find_all(&self, is_wanted: impl Fn(&T) -> bool) -> Vec<Deadline> {
+        let wanted = self.queue.iter().filter(|(_, what)| is_wanted(what));
+        wanted.map(|(deadline, _)| *deadline).collect()
     }
 
     /// Returns whether this is the first deadline of all.

@@ -270,9 +270,7 @@ impl Queue {
             if after.is_zero() {
                 // This thread fires the timer, unless another thread was faster and has cancelled it, or has fired it
                 // to flush the item.
-                if let Some(timer) = name.take() {
-                    timer.fire_into(&name, room);
-                }
+                name.fire_into(&mut None, room);
             }
             None
         });
@@ -319,18 +317,19 @@ impl Queue {
 
     /// Queues the item of a timer that is due. The item was accepted when the timer was armed, so `max_pending` does
     /// not apply now. `kept` is the place that the item has already taken among the queue's pending items, if any. The
-    /// timer stays in `due` until its item is about to be pushed or is given up. So if this function panics before
-    /// that, the timer is still in `due`.
-    pub(crate) fn fired(&self, due: &mut Option<Timer>, name: &TimerName, kept: Option<Kept<'_>>) {
-        let Some(slot) = due.as_ref().map(|timer| timer.slot) else { return };
+    /// timer stays on the map until its item is admitted, and then in `due` until its item is about to be pushed or is
+    /// given up. So if this function panics before that, the timer is still on the map or in `due`.
+    fn fired(&self, slot: usize, due: &mut Option<Timer>, name: &TimerName, kept: Option<Kept<'_>>) {
         let shard = self.shard(slot);
-        let Some(pass) = self.admit_fired(shard.limiter(), due, name) else { return };
+        let Some(pass) = self.admit_fired(shard.limiter(), name) else { return };
         let kept = kept.unwrap_or_else(|| {
             self.take_place_anyway();
             Kept::take_over(self)
         });
         let entering = Entering { shard, admitted: Some((pass, kept)) };
         self.executor.core.manager.strike(Point::Admission);
+        *due = name.take();
+        self.executor.core.manager.strike(Point::Taken);
         let queued = due.as_ref().and_then(|timer| match &timer.what {
             Later::Work(work) => {
                 shard.with_target(work.cell.load(), |target| work.cell.fire(name, target, pass.ticket))
@@ -382,23 +381,23 @@ impl Drop for Entering<'_> {
     }
 }
 
-impl Timer {
-    /// Queues the item, unless the timer was cancelled or replaced.
-    pub(crate) fn fire(self, name: &TimerName) {
-        self.fire_into(name, None);
+impl TimerName {
+    /// Queues the timer's item, unless the timer was taken off the map, or was cancelled or replaced.
+    pub(crate) fn fire(&self) {
+        self.fire_into(&mut None, None);
     }
 
-    /// Fires the timer in `due`. Takes the timer out of `due` only when the timer's item is about to be pushed or is
-    /// given up. So if this function panics before that, the timer is still in `due`.
-    pub(crate) fn fire_from(due: &mut Option<Self>, name: &TimerName) {
-        if let Some(queue) = due.as_ref().map(|timer| Arc::clone(&timer.queue)) {
-            queue.queue().fired(due, name, None);
-        }
+    /// Fires the timer like [`fire`](Self::fire). The timer may be in `due`, if an earlier call has panicked. If this
+    /// call panics before the timer's item is pushed or given up, the timer is still on the map or in `due`.
+    pub(crate) fn fire_from(&self, due: &mut Option<Timer>) {
+        due.take().into_iter().for_each(|timer| self.put_back(timer));
+        self.fire_into(due, None);
     }
 
     /// Fires the timer. `kept` is the place that the timer's item has taken among the queue's pending items, if any.
-    pub(crate) fn fire_into(self, name: &TimerName, kept: Option<Kept<'_>>) {
-        let queue = Arc::clone(&self.queue);
-        queue.queue().fired(&mut Some(self), name, kept);
+    fn fire_into(&self, due: &mut Option<Timer>, kept: Option<Kept<'_>>) {
+        if let Some((queue, slot)) = self.place() {
+            queue.queue().fired(slot, due, self, kept);
+        }
     }
 }

@@ -9,8 +9,11 @@
 //! thread that cancels it compete for the timer's entry in the map. If the item is reusable, they also compete for the
 //! timer's name in the item's slow-path state. See `protocol::item`.
 //!
-//! If a timer fires while its queue is being drained, the timer is *held* until the drain ends. A held timer never
-//! becomes due, but other threads still find it by its name.
+//! A timer that fires is *held* until its item is admitted to its queue. The manager admits the item at once, unless
+//! the queue is being drained: then the timer is held until the drain ends. A held timer never becomes due, but other
+//! threads still find it by its name. A thread takes the timer off the map only after it has admitted the item. So an
+//! item of the drained queue that flushes the timer's item never misses the timer: either it finds the timer and fires
+//! it, or the timer's item is in flight already, and runs before the drain ends.
 //!
 //! A second map holds the wakers of tasks that await an item with a deadline. The manager takes a waker off the map at
 //! the deadline, and the executor's *ringer* thread calls the waker. These wakers have no queue and no item, so no
@@ -53,7 +56,7 @@ pub(crate) struct Timers {
 #[derive(Debug, Default)]
 struct Map {
     armed: Deadlines<Timer>,
-    /// The timers that are held because their queues are being drained.
+    /// The timers that fire, and whose items are not admitted yet.
     held: Deadlines<Timer>,
 }
 
@@ -64,6 +67,13 @@ impl Map {
 
     fn take(&mut self, deadline: Deadline) -> Option<Timer> {
         self.armed.cancel(deadline).or_else(|| self.held.cancel(deadline))
+    }
+
+    /// If the first timer is due, holds it and returns its deadline.
+    fn hold_due(&mut self, now: Time) -> Option<Deadline> {
+        let (deadline, timer) = self.armed.take_due(now)?;
+        self.held.adopt(deadline, timer);
+        Some(deadline)
     }
 
     fn take_all(&mut self, is_wanted: impl Fn(&Timer) -> bool) -> Vec<(Deadline, Timer)> {
@@ -155,10 +165,10 @@ impl Timers {
         self.map.lock().armed.times().collect()
     }
 
-    /// If the first timer is due, takes the timer off the map and returns it with its name.
-    pub(crate) fn take_due(self: &Arc<Self>, now: Time) -> Option<(TimerName, Timer)> {
-        let due = self.map.lock().armed.take_due(now)?;
-        Some(self.named(due))
+    /// If the first timer is due, holds the timer and returns its name. The caller fires the timer.
+    pub(crate) fn hold_due(self: &Arc<Self>, now: Time) -> Option<TimerName> {
+        let deadline = self.map.lock().hold_due(now)?;
+        Some(TimerName { timers: Arc::clone(self), deadline })
     }
 
     /// Takes all timers off the map, the held ones included.
@@ -174,10 +184,10 @@ impl Timers {
         timers.into_iter().map(|timer| self.named(timer)).collect()
     }
 
-    /// Takes the held timers of one queue off the map. The call takes O(n) time if the executor has n held timers.
-    pub(crate) fn take_held_of(self: &Arc<Self>, queue: &Queue) -> Vec<(TimerName, Timer)> {
-        let timers = self.map.lock().held.take_all(|timer| timer.is_of(queue));
-        timers.into_iter().map(|timer| self.named(timer)).collect()
+    /// Returns the names of the held timers of one queue. The call takes O(n) time if the executor has n held timers.
+    pub(crate) fn held_of(self: &Arc<Self>, queue: &Queue) -> Vec<TimerName> {
+        let held = self.map.lock().held.find_all(|timer| timer.is_of(queue));
+        held.into_iter().map(|deadline| TimerName { timers: Arc::clone(self), deadline }).collect()
     }
 
     fn named(self: &Arc<Self>, (deadline, timer): (Deadline, Timer)) -> (TimerName, Timer) {
@@ -190,8 +200,8 @@ impl TimerName {
     /// [`wake_manager`](Self::wake_manager). The caller releases all its locks before it makes that call. It makes the
     /// call even if it takes the timer back, because other threads may have armed later timers since, and rely on it.
     ///
-    /// A timer without a delay never becomes due in the map. Instead, the caller takes the timer by its name and fires
-    /// it. Another thread may have taken the timer first, to flush, rearm or cancel the item.
+    /// A timer without a delay never becomes due in the map. Instead, the caller fires the timer by its name. Another
+    /// thread may have taken the timer first, to flush, rearm or cancel the item.
     pub(crate) fn set(after: Duration, timer: Timer) -> (Self, bool) {
         let timers = Arc::clone(&timer.queue.queue().executor.upkeep.timers);
         let at = if after.is_zero() { Time::NEVER } else { clock::now() + after };
@@ -207,17 +217,29 @@ impl TimerName {
         self.timers.rouse_manager();
     }
 
-    /// Holds a timer that was taken off the map, because its queue is being drained.
-    pub(crate) fn hold(&self, timer: Timer) {
+    /// Holds the timer if it is still armed, because its queue is being drained.
+    pub(crate) fn hold(&self) {
+        let mut map = self.timers.map.lock();
+        if let Some(timer) = map.armed.cancel(self.deadline) {
+            map.held.adopt(self.deadline, timer);
+        }
+    }
+
+    /// Puts a timer that was taken off the map back, as a held timer.
+    pub(super) fn put_back(&self, timer: Timer) {
         self.timers.map.lock().held.adopt(self.deadline, timer);
+    }
+
+    /// If the timer is still on the map, returns its queue and the slot of its item's place.
+    pub(super) fn place(&self) -> Option<(Arc<QueueHandle>, usize)> {
+        let map = self.timers.map.lock();
+        map.get(self.deadline).map(|timer| (Arc::clone(&timer.queue), timer.slot))
     }
 
     /// If the timer is still on the map, returns the address of its item's lane. The address serves only for
     /// comparisons.
     pub(crate) fn lane(&self) -> Option<*const Limiter> {
-        let map = self.timers.map.lock();
-        let (queue, slot) = map.get(self.deadline).map(|timer| (Arc::clone(&timer.queue), timer.slot))?;
-        drop(map);
+        let (queue, slot) = self.place()?;
         Some(queue.queue().shard(slot).lane())
     }
 

@@ -161,7 +161,8 @@ impl WorkItem {
         if self.cell.load().is_armed() {
             if let Some(name) = self.cell.timer() {
                 name.lane().map_or(Ok(()), check)?;
-                name.take().into_iter().for_each(|timer| timer.fire(&name));
+                // If another thread has taken the timer to fire it, that thread has admitted the item before.
+                name.fire();
             }
         }
         Ok(last)

@@ -52,6 +52,8 @@ pub(crate) enum Point {
     Timer,
     /// The item of a timer was admitted to its queue.
     Admission,
+    /// The timer of an admitted item was taken off the map of timers.
+    Taken,
     /// The manager has begun to make a cleaner.
     Cleaner,
     /// The creation of a cleaner fails here, but the manager does not panic.

@@ -82,7 +82,7 @@ impl Maker for Upkeep {
 pub(super) enum Job {
     Request(Request),
     Duty(Duty<Weak<Pool>>),
-    /// A timer to fire, or `None` once the timer's item was queued or given up.
+    /// The name of a timer to fire. The timer itself is here only while it is off the map and its item is not queued.
     Timer(TimerName, Option<Timer>),
 }
 
@@ -166,8 +166,8 @@ impl ManagerThread {
         while let Some(duty) = self.schedule.take_due(now) {
             self.take_up(&upkeep, Job::Duty(duty), now);
         }
-        while let Some((name, timer)) = upkeep.timers.take_due(now) {
-            self.take_up(&upkeep, Job::Timer(name, Some(timer)), now);
+        while let Some(name) = upkeep.timers.hold_due(now) {
+            self.take_up(&upkeep, Job::Timer(name, None), now);
         }
         let ring = |waker: Waker| Box::new(move || waker.wake()) as Leftover;
         let due = std::iter::from_fn(|| upkeep.timers.take_due_waker(now)).map(ring).collect();
@@ -199,7 +199,7 @@ impl ManagerThread {
                 let job = self.current_job.insert(job);
                 self.handle.strike(Point::Timer);
                 if let Job::Timer(name, timer) = job {
-                    Timer::fire_from(timer, name);
+                    name.fire_from(timer);
                 }
             }
         }

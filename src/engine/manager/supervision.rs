@@ -77,7 +77,7 @@ impl ManagerThread {
     /// Puts off, until `at`, the job that the manager was doing when it panicked.
     fn put_off(&mut self, at: Time) {
         match self.current_job.take() {
-            None | Some(Job::Timer(_, None)) => {}
+            None => {}
             Some(Job::Duty(duty)) => {
                 let begun = if let Duty::Create(pool) = &duty { pool.upgrade() } else { None };
                 // The duty may already have set its next deadline. The deadline `at` replaces that deadline.
@@ -98,6 +98,7 @@ impl ManagerThread {
             match job {
                 Job::Request(request) => request.refuse(),
                 Job::Timer(name, Some(timer)) => timer.cancel(&name),
+                // The thread that ends the executor takes the timers off the map.
                 Job::Timer(_, None) | Job::Duty(_) => {}
             }
         }

@@ -91,7 +91,7 @@ fn an_item_cancelled_while_its_timer_fires_is_destroyed_by_the_cleaner() {
     let queue = WorkQueue::per_cpu("q").build_on(&executor).unwrap();
     let (tells, told) = Tells::new(&queue);
     let work = Work::new(move || keep(&tells));
-    survives(&executor, Point::Timer, || {
+    survives(&executor, Point::Taken, || {
         assert!(queue.item(&work).after(Duration::from_millis(1)).enqueue().unwrap());
     });
     // The manager has taken the timer and not fired it yet.
@@ -100,7 +100,7 @@ fn an_item_cancelled_while_its_timer_fires_is_destroyed_by_the_cleaner() {
     is_told_by_the_cleaner(&told);
 
     let (tells, told) = Tells::new(&queue);
-    executor.inner.core.manager.plant(Point::Timer);
+    executor.inner.core.manager.plant(Point::Taken);
     let periodic = queue.item(move || keep(&tells)).spawn_every(Duration::from_millis(1)).unwrap();
     eventually("the manager panics", || !executor.inner.core.manager.has_faults());
     drop(periodic);
@@ -115,7 +115,7 @@ fn a_timer_that_outlives_its_queue_is_destroyed_by_the_cleaner() {
     let queue = WorkQueue::per_cpu("q").build_on(&executor).unwrap();
     let (tells, told) = Tells::new(&others);
     let mut timer = None;
-    survives(&executor, Point::Timer, || {
+    survives(&executor, Point::Taken, || {
         timer = Some(queue.item(move || drop(tells)).after(Duration::from_millis(1)).spawn().unwrap());
     });
     queue.destroy().unwrap();
@@ -177,7 +177,7 @@ fn the_cleaner_is_made_later_if_making_it_panics() {
     let queue = WorkQueue::per_cpu("q").build_on(&executor).unwrap();
     let (tells, told) = Tells::new(&queue);
     let work = Work::new(move || keep(&tells));
-    survives(&executor, Point::Timer, || {
+    survives(&executor, Point::Taken, || {
         assert!(queue.item(&work).after(Duration::from_millis(1)).enqueue().unwrap());
     });
     assert!(work.cancel());
@@ -251,7 +251,7 @@ fn a_cleaner_that_cannot_be_made_is_made_later() {
     let queue = WorkQueue::per_cpu("q").build_on(&executor).unwrap();
     let (tells, told) = Tells::new(&queue);
     let work = Work::new(move || keep(&tells));
-    survives(&executor, Point::Timer, || {
+    survives(&executor, Point::Taken, || {
         assert!(queue.item(&work).after(Duration::from_millis(1)).enqueue().unwrap());
     });
     work.cancel();
@@ -285,7 +285,7 @@ fn leftovers_are_destroyed_if_the_executor_ends_without_a_cleaner() {
     let (tell, told) = channel();
     let tells = TellsThread { tell, panics: true };
     let work = Work::new(move || keep(&tells));
-    survives(&executor, Point::Timer, || {
+    survives(&executor, Point::Taken, || {
         assert!(queue.item(&work).after(Duration::from_millis(1)).enqueue().unwrap());
     });
     work.cancel();
@@ -342,7 +342,7 @@ fn a_destructor_on_the_cleaner_cannot_shut_its_executor_down() {
     let (tell, told) = channel();
     let shuts_down = ShutsDown { executor: executor.clone(), tell };
     let work = Work::new(move || keep(&shuts_down));
-    survives(&executor, Point::Timer, || {
+    survives(&executor, Point::Taken, || {
         assert!(queue.item(&work).after(Duration::from_millis(1)).enqueue().unwrap());
     });
     assert!(work.cancel());
@@ -416,11 +416,11 @@ fn hooks_are_not_destroyed_on_the_managers_thread() {
     assert!(threads.iter().all(|thread| !thread.ends_with("/manager")), "{threads:?}");
 }
 
-/// spec: P1.5 (the manager is supervised): requests, duties and timers outlive a panic.
+
 #[test]
 fn a_manager_that_panics_goes_on_and_loses_nothing() {
-    use super::inbox::Point::{Admission, Duty, Making, Request, Round, Timer};
-    let each = [Request, Duty, Making, Timer, Admission, Round].map(|point| {
+    use super::inbox::Point::{Admission, Duty, Making, Request, Round, Taken, Timer};
+    let each = [Request, Duty, Making, Timer, Admission, Taken, Round].map(|point| {
         move || {
             let executor = executor();
             let queue = WorkQueue::per_cpu("q").build_on(&executor).unwrap();
@@ -489,16 +489,43 @@ fn a_pool_is_still_watched_after_a_panic_in_a_look() {
 /// and reported. The end of the manager is supervised, too.
 #[test]
 fn a_shutdown_accounts_for_a_timer_that_is_put_off() {
+    for point in [Point::Timer, Point::Taken] {
+        let executor = executor();
+        let queue = WorkQueue::per_cpu("q").build_on(&executor).unwrap();
+        let mut timer = None;
+        survives(&executor, point, || {
+            timer = Some(queue.item(|| ()).after(Duration::from_millis(1)).spawn().unwrap());
+        });
+        executor.inner.core.manager.plant(Point::End);
+        let report = executor.shutdown(SOON).unwrap();
+        assert!(!executor.inner.core.manager.has_faults());
+        assert!(report.is_complete(), "{report}");
+        assert_eq!(report.queues.iter().map(|queue| queue.timers).sum::<usize>(), 1, "{report}");
+        assert!(matches!(timer.unwrap().join(), Err(crate::JoinError::Cancelled)));
+    }
+}
+
+/// spec: F4.2 (a timer that fires during a drain is held): an item of the drained queue flushes an item whose timer
+/// is due, and which the manager has not queued yet. The drain waits for the flushing item.
+#[test]
+fn an_item_of_a_drained_queue_can_flush_an_item_whose_timer_is_put_off() {
     let executor = executor();
     let queue = WorkQueue::per_cpu("q").build_on(&executor).unwrap();
-    let mut timer = None;
-    survives(&executor, Point::Timer, || {
-        timer = Some(queue.item(|| ()).after(Duration::from_millis(1)).spawn().unwrap());
+    let work = Work::new(|| ());
+    let (flush, may_flush) = channel();
+    let awaited = work.clone();
+    let flushes = queue.spawn(move || {
+        crate::may_block(|| may_flush.recv_timeout(SOON).unwrap());
+        awaited.flush_timeout(SOON)
     });
-    executor.inner.core.manager.plant(Point::End);
-    let report = executor.shutdown(SOON).unwrap();
-    assert!(!executor.inner.core.manager.has_faults());
-    assert!(report.is_complete(), "{report}");
-    assert_eq!(report.queues.iter().map(|queue| queue.timers).sum::<usize>(), 1, "{report}");
-    assert!(matches!(timer.unwrap().join(), Err(crate::JoinError::Cancelled)));
+    survives(&executor, Point::Timer, || {
+        assert!(queue.item(&work).after(Duration::from_millis(1)).enqueue().unwrap());
+    });
+    std::thread::scope(|scope| {
+        let drains = scope.spawn(|| queue.drain());
+        eventually("the queue refuses items", || queue.spawn_detached(|| ()).is_err());
+        flush.send(()).unwrap();
+        assert_eq!(flushes.unwrap().join().unwrap(), Ok(true));
+        assert_eq!(drains.join().unwrap(), Ok(()));
+    });
 }

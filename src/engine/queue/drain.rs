@@ -100,31 +100,24 @@ impl Queue {
         }
     }
 
-    /// Admits the item of a timer that has fired. If that is impossible, takes the timer out of `due` and returns
-    /// `None`. If the queue is being drained, the timer is held until the drain ends. If the queue has ended, or can
-    /// count no more items, the timer is given up. (The queue refuses issuers earlier, while it can still count more
-    /// items.)
-    pub(crate) fn admit_fired(
-        &self,
-        limiter: &Limiter,
-        due: &mut Option<Timer>,
-        name: &TimerName,
-    ) -> Option<Pass> {
+    /// Admits the item of a timer that fires. The timer is still on the map. If the queue is being drained, the timer
+    /// is held until the drain ends. If the queue has ended, or can count no more items, the timer is given up. (The
+    /// queue refuses issuers earlier, while it can still count more items.)
+    pub(crate) fn admit_fired(&self, limiter: &Limiter, name: &TimerName) -> Option<Pass> {
         loop {
             match self.admit(limiter) {
                 Ok(pass) => return Some(pass),
                 Err(QueueError::Draining) => {
-                    name.hold(due.take()?);
-                    // A thread that ends the drain, the queue or the executor first changes the answer, and then takes
-                    // the held timers, only once. So if this thread still gets the same answer, that thread finds the
-                    // timer. If not, one of the two takes it.
+                    name.hold();
+                    // A thread that ends the drain, the queue or the executor first changes the answer, and then
+                    // searches the held timers, only once. So if this thread still gets the same answer, that thread
+                    // finds the timer. If not, one of the two takes it.
                     if self.answer(self.caller()) == Err(QueueError::Draining) {
                         return None;
                     }
-                    *due = Some(name.take()?);
                 }
                 Err(_) => {
-                    due.take().into_iter().for_each(|timer| self.cancel_timer(name, timer));
+                    name.take().into_iter().for_each(|timer| self.cancel_timer(name, timer));
                     return None;
                 }
             }
@@ -139,8 +132,8 @@ impl Queue {
             requested.drains == 0
         });
         if is_last {
-            let held = self.executor.upkeep.timers.take_held_of(self);
-            held.into_iter().for_each(|(name, timer)| timer.fire(&name));
+            // Each timer stays on the map until its turn, because firing the timers before it may run user code.
+            self.executor.upkeep.timers.held_of(self).iter().for_each(TimerName::fire);
         }
     }
 
