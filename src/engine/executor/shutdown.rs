@@ -2,10 +2,10 @@
 //!
 //! The calling thread first shuts the intakes of all queues to outsiders (threads that run no item of the executor),
 //! and waits while the accepted items run. Then this thread shuts the intakes to all submissions. If the time has run
-//! out by then, the thread *gives up* the items that have not begun. To do so, the thread empties the waiting lists and
-//! worklists itself, because the workers may be stuck. An entry may still reach a pool, because a worker puts the entry
-//! back, or because its issuer was between admission and push. If the pool was already emptied, the thread that brings
-//! such an entry gives it up.
+//! out by then, or the wait can never end, the thread *gives up* the items that have not begun. To do so, the thread
+//! empties the waiting lists and worklists itself, because the workers may be stuck. An entry may still reach a pool,
+//! because a worker puts the entry back, or because its issuer was between admission and push. If the pool was already
+//! emptied, the thread that brings such an entry gives it up.
 
 use crate::policy::effective_state::Stage;
 use crate::sys::machine;
@@ -55,7 +55,9 @@ impl ExecutorInner {
         let (mut queues, mut known) = self.queues.refs_after(0);
         queues.iter().for_each(|queue| queue.change(|_| ()));
         self.cancel_timers();
-        // The checks above have passed, so this wait fails only if the time runs out.
+        // The checks above have passed, so this wait fails in two cases only. Either the time runs out, or the caller is
+        // an item of another executor, which an item of this executor has queued to this executor since the checks. In
+        // the second case, the wait would be a wait for its own caller, so the pending items are given up at once.
         while wait_until_empty(&queues, until).is_ok() {
             // An item may have made a new queue before it ended, for example a system queue, which is made when it is
             // first used.
@@ -66,7 +68,7 @@ impl ExecutorInner {
             }
         }
         if !Queue::were_empty(&queues) {
-            // The time ran out. The running items are asked to stop.
+            // The wait has failed. The running items are asked to stop.
             self.token().cancel();
         }
         self.queues.advance(Stage::Shut);
