@@ -289,17 +289,46 @@ fn a_subscriber_that_panics_corrupts_no_count() {
 fn a_subscriber_may_queue_items() {
     listen();
     let executor = one_cpu().build().unwrap();
-    let queue = WorkQueue::per_cpu(subscriber::ECHOES).build_on(&executor).unwrap();
+    let queue = WorkQueue::per_cpu("echoes").build_on(&executor).unwrap();
     let (tell, told) = mpsc::channel();
     let (echo, tell) = (queue.clone(), Arc::new(std::sync::Mutex::new(tell)));
-    subscriber::on_queue_work(move || {
+    subscriber::on_queue_work("echoes", move || {
         let tell = tell.lock().unwrap().clone();
         drop(echo.spawn(move || tell.send(()).unwrap()).unwrap());
     });
     queue.spawn(fine).unwrap().join().unwrap();
     told.recv_timeout(SOON).expect("the item that the subscriber has queued has run");
     queue.flush().unwrap();
-    let told = until_told(subscriber::ECHOES, "execute_end", 2);
+    let told = until_told("echoes", "execute_end", 2);
     assert_eq!(told.iter().filter(|told| told.name == "queue_work").count(), 1, "{told:#?}");
-    subscriber::forget_hook();
+    subscriber::forget_hook("echoes");
+}
+
+/// spec: O3.3, W5.2 (`reschedule` replaces a pending submission): the item's next run has a slot of its queue, because
+/// a worker has popped the next run's entry during the present run. When a subscriber learns of the new submission, the
+/// replaced submission has given up this slot. So the subscriber may flush the queue.
+#[test]
+fn a_subscriber_may_flush_the_queue_that_an_item_leaves() {
+    listen();
+    let executor = one_cpu().build().unwrap();
+    let [first, left, next] =
+        ["first", "left", "next"].map(|name| WorkQueue::per_cpu(name).build_on(&executor).unwrap());
+    let (begin, begun) = mpsc::channel();
+    let (end, ended) = mpsc::channel::<()>();
+    let work = Work::new(move || {
+        begin.send(()).unwrap();
+        cmwq::may_block(|| ended.recv().unwrap_err());
+    });
+    assert!(first.enqueue(&work).unwrap());
+    begun.recv_timeout(SOON).unwrap();
+    assert!(left.enqueue(&work).unwrap());
+    // The one worker that runs pops the item's entry before that of the closure.
+    left.spawn(fine).unwrap().join().unwrap();
+    let (tell, told) = mpsc::channel();
+    subscriber::on_queue_work("next", move || tell.send(left.flush_timeout(SOON)).unwrap());
+    assert!(next.item(&work).reschedule().unwrap());
+    subscriber::forget_hook("next");
+    assert_eq!(told.recv_timeout(SOON), Ok(Ok(())));
+    drop(end);
+    work.flush().unwrap();
 }

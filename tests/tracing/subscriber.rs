@@ -14,8 +14,6 @@ use tracing_subscriber::registry::LookupSpan;
 
 /// The subscriber panics at events of a queue with this name.
 pub(crate) const PANICS: &str = "panics";
-/// Each submission to a queue with this name calls the hook.
-pub(crate) const ECHOES: &str = "echoes";
 
 /// An event that the subscriber has received.
 #[derive(Clone, Debug)]
@@ -41,8 +39,11 @@ impl Told {
 
 type Hook = Arc<dyn Fn() + Send + Sync>;
 
+/// The hooks by the names of their queues.
+type Hooks = Vec<(&'static str, Hook)>;
+
 static ALL: Mutex<Vec<Told>> = Mutex::new(Vec::new());
-static HOOK: Mutex<Option<Hook>> = Mutex::new(None);
+static HOOKS: Mutex<Hooks> = Mutex::new(Vec::new());
 
 #[derive(Default)]
 struct Fields(BTreeMap<&'static str, String>);
@@ -95,7 +96,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Ear {
         let mut fields = Fields::default();
         event.record(&mut fields);
         assert!(!panics_on(&fields), "as it was asked to");
-        let echoes = fields.0.get("workqueue").is_some_and(|queue| queue == ECHOES);
+        let queue = fields.0.get("workqueue").cloned();
         let metadata = event.metadata();
         let text = |span: tracing_subscriber::registry::SpanRef<'_, S>| {
             span.extensions().get::<Written>().map(|written| written.text.clone()).unwrap_or_default()
@@ -113,9 +114,10 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Ear {
             thread: std::thread::current().name().unwrap_or_default().to_owned(),
             at: Instant::now(),
         };
-        let hook = (echoes && told.name == "queue_work").then(|| lock(&HOOK).clone()).flatten();
+        let hooks = if told.name == "queue_work" { lock(&HOOKS).clone() } else { Vec::new() };
+        let hook = hooks.into_iter().find(|(hooked, _)| queue.as_deref() == Some(*hooked));
         lock(&ALL).push(told);
-        hook.inspect(|hook| hook());
+        hook.inspect(|(_, hook)| hook());
     }
 }
 
@@ -139,12 +141,15 @@ pub(crate) fn listen() {
     });
 }
 
-pub(crate) fn on_queue_work(hook: impl Fn() + Send + Sync + 'static) {
-    *lock(&HOOK) = Some(Arc::new(hook));
+/// From now on, each submission to the queue with this name calls the hook.
+pub(crate) fn on_queue_work(queue: &'static str, hook: impl Fn() + Send + Sync + 'static) {
+    lock(&HOOKS).push((queue, Arc::new(hook)));
 }
 
-pub(crate) fn forget_hook() {
-    let hook = lock(&HOOK).take();
+pub(crate) fn forget_hook(queue: &str) {
+    let mut hooks = lock(&HOOKS);
+    let hook = hooks.iter().position(|(hooked, _)| *hooked == queue).map(|at| hooks.remove(at));
+    drop(hooks);
     drop(hook);
 }
 

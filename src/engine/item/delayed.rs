@@ -28,6 +28,7 @@ use super::submit::{answer, enqueue};
 use super::timers::{Later, Timer, TimerName, Unlisted};
 use super::with_options::ClosureOptions;
 use super::work::WorkHandle;
+use super::work_item::complete_kept;
 
 impl Queue {
     /// Queues a closure after a delay. If the submission is refused, returns the closure with the error. This holds
@@ -252,11 +253,13 @@ impl Queue {
         };
         let carried = queue.carried_for(work);
         let mut armed = None;
-        let (arm, taken) = work.cell.arm(again, carried, || {
+        let (arm, mut taken) = work.cell.arm(again, carried, || {
             let (name, wake) = TimerName::set(after, timer);
             armed = Some((name.clone(), wake));
             name
         });
+        // Waking the manager and firing the timer may run user code, which may wait for the queue of a kept entry.
+        complete_kept(&mut taken);
         let armed = armed.map(|(name, wake)| {
             if wake {
                 name.wake_manager();

@@ -177,20 +177,26 @@ impl WorkItem {
 
     /// Completes the entry and drops the timer that a cancelled submission leaves behind. Returns whether a submission
     /// was cancelled.
-    pub(crate) fn complete_taken_back(&self, taken: TakenBack<Entry, TimerName, Carried>) -> bool {
-        if let Some(entry) = taken.kept {
-            // A worker has popped this entry already, and left it with the item. So this thread completes the entry.
-            entry.shard().events.cancelled.raise();
-            entry.shard().queue().left_pending();
-            if let Some(next) = admission::complete(entry) {
-                route::submit(next);
-            }
-        }
+    pub(crate) fn complete_taken_back(&self, mut taken: TakenBack<Entry, TimerName, Carried>) -> bool {
+        complete_kept(&mut taken);
         // The drops may run user code, so this thread holds no lock here. It drops the values that the submission
         // carried, and the timer's handles to the item and to the queue.
         drop(taken.carried);
         drop(taken.timer.and_then(|timer| timer.take()));
         taken.was_pending
+    }
+}
+
+/// Completes the entry that a cancelled submission leaves behind, if a worker has popped this entry already, and left
+/// it with the item. Only the calling thread can complete the entry, which has a slot. So a caller that may run user
+/// code calls this function first, because the user code may wait for the entry's queue.
+pub(super) fn complete_kept(taken: &mut TakenBack<Entry, TimerName, Carried>) {
+    if let Some(entry) = taken.kept.take() {
+        entry.shard().events.cancelled.raise();
+        entry.shard().queue().left_pending();
+        if let Some(next) = admission::complete(entry) {
+            route::submit(next);
+        }
     }
 }
 
