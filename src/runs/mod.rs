@@ -12,6 +12,7 @@
 //! | `setup` | the executors of all runs; `seeds` has the seeds of random runs |
 //! | `again` | a run that is repeated |
 //! | `timelines` | the timelines of the kernel documentation, reproduced exactly |
+//! | `timers` | timers that fire while their queue is drained |
 //! | `undeclared` | loads without a guard: how soon other items start, and how long the load takes |
 //! | `affinity` | the three tables of the kernel documentation about affinity scopes |
 //! | `detection` | how soon sleepers and hogs are found, and how fast pools grow because of such findings |
@@ -64,5 +65,6 @@ mod setup;
 #[cfg(all(target_os = "linux", not(cmwq_portable)))]
 mod shutdown;
 mod timelines;
+mod timers;
 #[cfg(all(target_os = "linux", not(cmwq_portable)))]
 mod undeclared;

@@ -1,0 +1,37 @@
+//! Timers that fire while their queue is drained.
+//!
+//! Red under: `timer-leaves-the-map-first`.
+
+use std::time::Duration;
+
+use super::seeds::runs;
+use super::setup::{executor, ms};
+use crate::sys::machine::{Config, pause, run};
+use crate::{Work, WorkQueue, may_block};
+
+/// The number of random runs in an ordinary test run.
+const RUNS: u64 = if cfg!(debug_assertions) { 500 } else { 5000 };
+
+/// A time that is longer than each run.
+const LONG: Duration = Duration::from_secs(1);
+
+/// spec: F4.2 (a timer that fires during a drain is held): an item of the drained queue flushes an item in the moment
+/// in which its timer fires. The flush either finds the timer, or the timer's item is in flight already.
+#[test]
+fn an_item_of_a_drained_queue_flushes_an_item_whose_timer_fires() {
+    runs(RUNS, |seed, _trace| {
+        run(Config::new(2).seed(seed), || {
+            let executor = executor("core:2 pu:1", |builder| builder);
+            let queue = WorkQueue::per_cpu("q").build_on(&executor).unwrap();
+            let work = Work::new(|| ());
+            assert!(queue.item(&work).after(ms(1)).enqueue().unwrap());
+            let awaited = work.clone();
+            let flushes = queue.spawn(move || {
+                may_block(|| pause(ms(1)));
+                awaited.flush_timeout(LONG)
+            });
+            assert_eq!(queue.drain(), Ok(()));
+            assert!(flushes.unwrap().join().unwrap().is_ok(), "the flush has missed the timer");
+        });
+    });
+}
