@@ -116,9 +116,9 @@ impl Executor {
     /// stop](crate::is_cancelled). They run until they return, and their threads end afterwards. The destructors of
     /// dropped closures should not wait for work of this executor.
     ///
-    /// The calling thread also drops these items, without waiting for the time to run out, if the call cannot
-    /// wait for them: the caller is an item that runs on another executor, and during the call an item of this executor
-    /// queues the calling item to a queue of this executor.
+    /// If the caller is an item that runs on another executor, an item of this executor may queue the calling item to a
+    /// queue of this executor during the call. The call cannot wait for the calling item, so it drops the items that
+    /// have not begun as if the time had run out.
     ///
     /// A thread has ended when its thread-local destructors have run and it runs no more code. The shutdown also waits
     /// for threads that left the executor earlier and still run such destructors.

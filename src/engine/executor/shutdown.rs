@@ -55,9 +55,9 @@ impl ExecutorInner {
         let (mut queues, mut known) = self.queues.refs_after(0);
         queues.iter().for_each(|queue| queue.change(|_| ()));
         self.cancel_timers();
-        // The checks above have passed, so this wait fails in two cases only. Either the time runs out, or the caller is
-        // an item of another executor, which an item of this executor has queued to this executor since the checks. In
-        // the second case, the wait would be a wait for its own caller, so the pending items are given up at once.
+        // The checks above have passed, so this wait fails in two cases only. Either the time runs out, or the caller
+        // is an item of another executor, which an item of this executor has queued to this executor since the checks.
+        // In the second case, the wait would be a wait for its own caller, so the pending items are given up at once.
         while wait_until_empty(&queues, until).is_ok() {
             // An item may have made a new queue before it ended, for example a system queue, which is made when it is
             // first used.

@@ -416,7 +416,6 @@ fn hooks_are_not_destroyed_on_the_managers_thread() {
     assert!(threads.iter().all(|thread| !thread.ends_with("/manager")), "{threads:?}");
 }
 
-
 #[test]
 fn a_manager_that_panics_goes_on_and_loses_nothing() {
     use super::inbox::Point::{Admission, Duty, Making, Request, Round, Taken, Timer};
