@@ -13,12 +13,14 @@
 //! * **Alone.** A flow that is alone takes no other flow's turn. If its items are known to be short, most of them are
 //!   free, and need not be measured. Measuring costs a good part of a short item's time. Long items are measured, so
 //!   the estimate is right when another flow arrives.
-//! * **Arrivals.** If a flow without waiting entries gets an entry, its tag becomes at least the smallest tag of the
-//!   waiting flows. So a flow cannot save up time for later. If the flow's own tag was not larger than this smallest
-//!   tag, the flow owes nothing and is *fresh*. The turn of a fresh flow comes before those of all other flows, but
-//!   after those of earlier fresh flows. So if a flow uses less than its share, its first entry waits only until one
-//!   item of the pool has ended. After its turn, a flow is fresh again only when the smallest tag has caught up with
-//!   the flow's tag. So fresh flows do not starve other flows.
+//! * **Arrivals.** The *floor* is the smallest tag of the waiting flows that are not fresh. If a flow without waiting
+//!   entries gets an entry, and its tag is not larger than the floor, the flow owes nothing and is *fresh*. The turn of
+//!   a fresh flow comes before those of all other flows, but after those of earlier fresh flows. So if a flow uses less
+//!   than its share, its first entry waits only until one item of the pool has ended. At its turn, the tag of a fresh
+//!   flow becomes at least the floor. So a flow cannot save up time for later. The floor at the arrival does not count,
+//!   because it may contain estimates of items that are still running. When such an estimate is corrected, the floor
+//!   may sink. After its turn, a flow is fresh again only when the floor has caught up with the flow's tag. So fresh
+//!   flows do not starve other flows.
 //! * **Debts.** The pool remembers a flow whose entries have all begun until the other flows have caught up with its
 //!   tag. So a queue that has only one entry at a time does not get a turn immediately for each entry.
 //! * **Idle pools.** If a worker finds no entry at all, no queue waits. The pool then forgives all debts.
@@ -134,19 +136,32 @@ pub(crate) struct Fairness {
 
 #[derive(Clone, Copy, Debug)]
 struct Flow {
+    /// While the flow is fresh, this is its tag from before, which is 0 if the flow was not known.
     tag: Tag,
     /// The flow's place in the order, or `None` if the flow has no waiting entries.
     place: Option<Place>,
 }
 
-/// The place of a flow in the order.
+/// The place of a flow in the order. Fresh flows come before all others.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct Place {
-    tag: Tag,
-    /// Whether the flow is not fresh. Of the flows with the same tag, fresh flows come first.
+    /// Whether the flow is not fresh.
     has_waited: bool,
+    /// The flow's tag, or 0 if the flow is fresh. So fresh flows have the order of their arrival.
+    tag: Tag,
     number: u64,
     flow: FlowId,
+}
+
+impl Place {
+    /// Comes after the places of all fresh flows, and before all other places.
+    const AFTER_FRESH: Self = Self { has_waited: true, tag: 0, number: 0, flow: FlowId::WORKLIST };
+}
+
+impl Flow {
+    fn is_fresh(&self) -> bool {
+        self.place.is_some_and(|place| !place.has_waited)
+    }
 }
 
 impl Turn {
@@ -171,16 +186,16 @@ impl Fairness {
         }
         let own = known.map_or(0, |known| known.tag);
         self.debtors.remove(&(own, flow));
-        let floor = self.order.first().map_or(self.now, |first| first.tag);
-        self.put(flow, own.max(floor), own > floor);
+        self.put(flow, own, own > self.floor());
     }
 
     /// Notes that a flow has no more waiting entries.
     pub(crate) fn leaves(&mut self, flow: FlowId) {
-        let Some(known) = self.flows.get_mut(&flow) else { return };
-        let Some(place) = known.place.take() else { return };
+        let Some(known) = self.flows.get(&flow).copied() else { return };
+        let Some(place) = known.place else { return };
+        let tag = self.tag_at_turn(known);
         self.order.remove(&place);
-        self.owes(flow, place.tag);
+        self.owes(flow, tag);
     }
 
     /// Returns the flows with waiting entries, in the order of their turns.
@@ -191,13 +206,12 @@ impl Fairness {
     /// Charges a flow for an item that begins. Returns `None` if the item is free.
     pub(crate) fn begins(&mut self, flow: FlowId, weight: u32, estimate: Estimate) -> Option<Turn> {
         let known = self.flows.get(&flow).copied();
-        let floor = self.order.first().map_or(self.now, |first| first.tag);
-        let own = known.map_or(floor, |known| known.tag);
+        let own = known.map_or_else(|| self.floor(), |known| self.tag_at_turn(known));
         self.now = self.now.max(own);
         let is_alone = known.is_some() && self.flows.len() == 1;
         if is_alone && estimate.is_short() && self.free < SAMPLE - 1 {
             self.free += 1;
-            if known.and_then(|known| known.place).is_some_and(|place| !place.has_waited) {
+            if known.is_some_and(|known| known.is_fresh()) {
                 // The flow has had its turn, so it is not fresh any more.
                 self.moves(flow, own, own);
             }
@@ -221,13 +235,25 @@ impl Fairness {
         let Turn { flow, weight, charged, .. } = turn;
         // If the flow is not known any more, the other flows have caught up with its tag. The item may nevertheless
         // have used more CPU time than it was charged for.
-        let own = self.flows.get(&flow).map_or(turn.tag, |known| known.tag);
+        let known = self.flows.get(&flow);
+        let is_fresh = known.is_some_and(|known| known.is_fresh());
+        let own = match known {
+            // The flow may have been forgotten before it arrived, so its tag from before may be too small.
+            Some(known) if is_fresh => known.tag.max(turn.tag),
+            Some(known) => known.tag,
+            None => turn.tag,
+        };
         let used = nanos(used).max(LEAST_CHARGE);
         let tag = if used >= charged {
             own + scaled(used - charged, weight)
         } else {
             own.saturating_sub(scaled(charged - used, weight))
         };
+        if is_fresh && tag <= self.floor() {
+            // The flow owes nothing, so it keeps its place.
+            self.flows.entry(flow).and_modify(|known| known.tag = tag);
+            return;
+        }
         self.moves(flow, own, tag);
         self.settle();
     }
@@ -239,7 +265,18 @@ impl Fairness {
         }
     }
 
-    /// Gives a flow another tag.
+    /// Returns the smallest tag of the waiting flows that are not fresh. If there is none, returns the largest tag that
+    /// a flow had when one of its items began.
+    fn floor(&self) -> Tag {
+        self.order.range(Place::AFTER_FRESH..).next().map_or(self.now, |first| first.tag)
+    }
+
+    /// Returns the tag that a flow has if its turn begins now.
+    fn tag_at_turn(&self, flow: Flow) -> Tag {
+        if flow.is_fresh() { flow.tag.max(self.floor()) } else { flow.tag }
+    }
+
+    /// Gives a flow another tag. The flow is not fresh any more.
     fn moves(&mut self, flow: FlowId, own: Tag, tag: Tag) {
         match self.flows.get(&flow).and_then(|known| known.place) {
             Some(place) => {
@@ -256,7 +293,7 @@ impl Fairness {
     /// Puts a flow with waiting entries into the order.
     fn put(&mut self, flow: FlowId, tag: Tag, has_waited: bool) {
         self.places += 1;
-        let place = Place { tag, has_waited, number: self.places, flow };
+        let place = Place { has_waited, tag: if has_waited { tag } else { 0 }, number: self.places, flow };
         self.order.insert(place);
         self.flows.insert(flow, Flow { tag, place: Some(place) });
     }
@@ -270,7 +307,10 @@ impl Fairness {
     /// Forgets each flow without waiting entries if the other flows have caught up with its tag. If only the worklist
     /// is left, forgets the worklist, too.
     fn settle(&mut self) {
-        while let Some((tag, flow)) = self.debtors.first().copied().filter(|(tag, _)| *tag <= self.now) {
+        // A flow whose charges were corrected downwards may have begun an item at a larger tag than it has now. So the
+        // largest tag of an item that began is not enough.
+        let reached = self.now.min(self.floor());
+        while let Some((tag, flow)) = self.debtors.first().copied().filter(|(tag, _)| *tag <= reached) {
             self.debtors.remove(&(tag, flow));
             self.flows.remove(&flow);
         }

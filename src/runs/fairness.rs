@@ -81,6 +81,29 @@ fn an_item_waits_for_one_item_of_a_backlog_of_any_length() {
     }
 }
 
+/// spec: B3.3: the first item of a backlog is long, so the pool expects that the next item is long, too. An item of
+/// another tenant begins when this next item ends, although this next item is short. So do later items of the other
+/// tenant, which uses less than its share.
+#[test]
+fn an_item_waits_for_one_item_even_if_a_longer_one_was_expected() {
+    on_machine(1, |executor| {
+        let noisy = tenant("noisy", Some(100)).build_on(executor).unwrap();
+        let quiet = tenant("quiet", Some(100)).build_on(executor).unwrap();
+        backlog(&noisy, 1, ms(100));
+        backlog(&noisy, 300, ms(1));
+        pause(micros(100_500));
+        let waits = Arc::default();
+        for _ in 0..10 {
+            visit(&quiet, micros(20), &waits);
+            pause(micros(5_300));
+        }
+        assert!(noisy.waiting() > 0, "the backlog lasts");
+        noisy.destroy_now().unwrap();
+        let waits = waits.lock();
+        assert!(waits.len() == 10 && waits.iter().all(|wait| *wait <= ms(1)), "{waits:?}");
+    });
+}
+
 /// spec: B3.3 (without a weight, an item waits behind the whole worklist of another queue)
 #[test]
 fn without_weights_items_wait_for_those_before_them() {

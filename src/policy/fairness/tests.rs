@@ -243,6 +243,65 @@ fn a_free_item_is_a_turn() {
     assert!(fairness.in_order().eq([flow(1), flow(0)]));
 }
 
+/// spec: B3.3: a flow is fresh when it arrives. Then the charge of another flow is corrected downwards. The fresh flow
+/// has the next turn nevertheless, and again when the other flow has used more than it.
+#[test]
+fn a_correction_does_not_overtake_a_fresh_flow() {
+    let mut fairness = Fairness::default();
+    fairness.arrives(flow(0));
+    let turn = fairness.begins(flow(0), 100, Estimate::from_bits(100 * MILLI)).unwrap();
+    for visit in 0..3 {
+        fairness.arrives(flow(1));
+        if visit == 0 {
+            fairness.ends(turn, Duration::from_millis(1));
+        }
+        assert_eq!(fairness.in_order().next(), Some(flow(1)), "visit {visit}");
+        fairness.leaves(flow(1));
+        let visit = fairness.begins(flow(1), 100, Estimate::from_bits(20 * MICRO)).unwrap();
+        fairness.ends(visit, Duration::from_micros(20));
+        let turn = fairness.begins(flow(0), 100, Estimate::from_bits(MILLI)).unwrap();
+        fairness.ends(turn, Duration::from_millis(1));
+    }
+}
+
+/// spec: B3.4: several items of a flow begin, and are shorter than expected. Another flow, which queues its items one
+/// by one, pays for each item nevertheless.
+#[test]
+fn a_correction_forgives_no_debt_of_another_flow() {
+    let mut fairness = Fairness::default();
+    fairness.arrives(flow(0));
+    let turns = [(); 4].map(|()| fairness.begins(flow(0), 100, Estimate::from_bits(100 * MILLI)).unwrap());
+    turns.into_iter().for_each(|turn| fairness.ends(turn, Duration::from_millis(1)));
+    fairness.arrives(flow(1));
+    fairness.leaves(flow(1));
+    let turn = fairness.begins(flow(1), 100, Estimate::from_bits(10 * MILLI)).unwrap();
+    fairness.ends(turn, Duration::from_millis(10));
+    fairness.arrives(flow(1));
+    assert!(fairness.in_order().eq([flow(0), flow(1)]));
+}
+
+/// spec: B3.2: an item of a flow ends when the flow is fresh again. If the item was longer than its charge, the flow
+/// pays for the rest. If the item was shorter, the flow saves up nothing.
+#[test]
+fn a_correction_reaches_a_fresh_flow() {
+    for (used, order) in [(10 * MILLI, [1, 0]), (MILLI, [0, 1])] {
+        let mut fairness = Fairness::default();
+        fairness.arrives(flow(1));
+        fairness.arrives(flow(0));
+        fairness.leaves(flow(0));
+        let turn = fairness.begins(flow(0), 100, Estimate::from_bits(2 * MILLI)).unwrap();
+        let other = fairness.begins(flow(1), 100, Estimate::from_bits(5 * MILLI)).unwrap();
+        fairness.ends(other, Duration::from_millis(5));
+        fairness.arrives(flow(0));
+        assert!(fairness.in_order().eq([flow(0), flow(1)]));
+        fairness.ends(turn, Duration::from_nanos(used));
+        assert!(fairness.in_order().eq(order.map(flow)), "{used}");
+        let next = fairness.begins(flow(0), 100, Estimate::from_bits(MILLI)).unwrap();
+        fairness.ends(next, Duration::from_millis(1));
+        assert!(fairness.in_order().eq([flow(1), flow(0)]), "{used}");
+    }
+}
+
 /// Only weighted queues make a pool take turns. The worklist alone does not.
 #[test]
 fn only_weighted_queues_are_remembered() {
@@ -319,7 +378,7 @@ proptest! {
             }
             let placed = fairness.flows.values().filter_map(|flow| flow.place).collect::<BTreeSet<_>>();
             prop_assert_eq!(&placed, &fairness.order);
-            prop_assert!(fairness.flows.values().all(|flow| flow.place.is_none_or(|place| place.tag == flow.tag)));
+            prop_assert!(fairness.flows.values().all(|flow| flow.is_fresh() || flow.place.is_none_or(|place| place.tag == flow.tag)));
             let owing = fairness.flows.iter().filter(|(_, flow)| flow.place.is_none());
             let owing = owing.map(|(number, flow)| (flow.tag, *number)).collect::<BTreeSet<_>>();
             prop_assert_eq!(&owing, &fairness.debtors);
