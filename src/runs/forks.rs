@@ -297,6 +297,33 @@ fn a_fork_that_is_over_has_no_parts() {
     assert!(parts.take().is_none() && next.take() == Some(part));
 }
 
+/// spec: W7.14: two threads run parts of each other's forks in turn, and each level waits for the next one. A search
+/// for parts ends although there is an exponential number of ways through these levels.
+#[test]
+fn a_search_for_parts_visits_each_level_once() {
+    let workers: [_; 2] =
+        [0, 1].map(|id| Arc::new(Worker::new(id, Phase::Between, List::new_fifo().stealer())));
+    let mut lists = Vec::new();
+    let mut runs: Vec<Forks> = Vec::new();
+    for level in 0..60 {
+        let (own, other) = (&workers[level % 2], &workers[(level + 1) % 2]);
+        let list = List::new_lifo();
+        own.forks.add(list.stealer());
+        runs.push(Forks::new(Arc::clone(own), own.forks.begins_run().unwrap()));
+        if level > 0 {
+            other.forks.joins(runs.last());
+        }
+        lists.push(list);
+    }
+    assert!(!runs[0].are_any());
+    let part = ForkAddress::of_nothing();
+    for (level, list) in lists.iter().enumerate() {
+        list.push(part);
+        assert!(runs.iter().enumerate().all(|(outer, run)| run.are_any() == (outer <= level)));
+        assert_eq!(runs[0].take(), Some(part), "level {level}");
+    }
+}
+
 /// spec: W7.14: if the thread that runs a fork waits for a part of it, the parts of this part are also parts of the
 /// fork.
 #[test]

@@ -60,18 +60,31 @@ impl Forks {
         self.find(|level| (!level.forks.is_empty()).then_some(())).is_some()
     }
 
+    /// Searches each level only once. If threads wait for parts of each other's items in turn, there are many ways to
+    /// the same level.
     fn find<R>(&self, find: impl Fn(&Level) -> Option<R>) -> Option<R> {
         let mut left = vec![self.clone()];
+        // Each worker whose levels were searched, with the outermost of these levels. A search always goes on to the
+        // innermost level.
+        let mut searched: Vec<(Arc<Worker>, usize)> = Vec::new();
         while let Some(forks) = left.pop() {
             let lists = forks.worker.forks.0.lock();
             // The inner levels run parts of the fork while its thread waits. If no level has the number of this run,
             // the fork is over.
             let Some(from) = lists.lists.iter().position(|level| level.run == forks.run) else { continue };
-            let found = lists.lists[from..].iter().find_map(&find);
+            let known = searched.iter_mut().find(|(worker, _)| Arc::ptr_eq(worker, &forks.worker));
+            let to = known.as_ref().map_or(usize::MAX, |(_, outermost)| *outermost).min(lists.lists.len());
+            let levels = lists.lists.get(from..to).unwrap_or_default();
+            let found = levels.iter().find_map(&find);
             if found.is_some() {
                 return found;
             }
-            left.extend(lists.lists[from..].iter().filter_map(|level| level.joins.clone()));
+            left.extend(levels.iter().filter_map(|level| level.joins.clone()));
+            drop(lists);
+            match known {
+                Some((_, outermost)) => *outermost = from.min(*outermost),
+                None => searched.push((forks.worker, from)),
+            }
         }
         None
     }
