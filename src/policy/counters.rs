@@ -115,7 +115,7 @@ impl Counters {
     /// Returns the number of items that began in the pod of the CPU that they were queued on.
     #[must_use]
     pub fn home(&self) -> u64 {
-        self.started.saturating_sub(self.away + self.stolen)
+        self.started.saturating_sub(self.away.saturating_add(self.stolen))
     }
 }
 
@@ -138,21 +138,21 @@ impl AddAssign for Counters {
             refused,
             undeclared_blocks,
         } = other;
-        self.started += started;
-        self.completed += completed;
-        self.cpu_time += cpu_time;
-        self.cpu_hogs += cpu_hogs;
-        self.concurrency_wakeups += concurrency_wakeups;
-        self.away += away;
-        self.stolen += stolen;
-        self.brought_back += brought_back;
-        self.rescuer_calls += rescuer_calls;
-        self.rescued += rescued;
-        self.panicked += panicked;
-        self.cancelled += cancelled;
-        self.expired += expired;
-        self.refused += refused;
-        self.undeclared_blocks += undeclared_blocks;
+        self.started = self.started.saturating_add(started);
+        self.completed = self.completed.saturating_add(completed);
+        self.cpu_time = self.cpu_time.saturating_add(cpu_time);
+        self.cpu_hogs = self.cpu_hogs.saturating_add(cpu_hogs);
+        self.concurrency_wakeups = self.concurrency_wakeups.saturating_add(concurrency_wakeups);
+        self.away = self.away.saturating_add(away);
+        self.stolen = self.stolen.saturating_add(stolen);
+        self.brought_back = self.brought_back.saturating_add(brought_back);
+        self.rescuer_calls = self.rescuer_calls.saturating_add(rescuer_calls);
+        self.rescued = self.rescued.saturating_add(rescued);
+        self.panicked = self.panicked.saturating_add(panicked);
+        self.cancelled = self.cancelled.saturating_add(cancelled);
+        self.expired = self.expired.saturating_add(expired);
+        self.refused = self.refused.saturating_add(refused);
+        self.undeclared_blocks = self.undeclared_blocks.saturating_add(undeclared_blocks);
     }
 }
 
@@ -175,10 +175,8 @@ impl Sum for Counters {
 mod tests {
     use super::*;
 
-    /// spec: O1.3
-    #[test]
-    fn a_sum_adds_up_each_count() {
-        let one = Counters {
+    fn one() -> Counters {
+        Counters {
             started: 10,
             completed: 7,
             cpu_time: Duration::from_millis(3),
@@ -194,12 +192,30 @@ mod tests {
             expired: 8,
             refused: 11,
             undeclared_blocks: 10,
-        };
+        }
+    }
+
+    /// spec: O1.3
+    #[test]
+    fn a_sum_adds_up_each_count() {
+        let one = one();
         assert_eq!((one.in_flight(), one.home()), (3, 3));
         let sum: Counters = [one, one, Counters::default()].into_iter().sum();
         assert_eq!((sum.started, sum.completed, sum.cpu_time), (20, 14, Duration::from_millis(6)));
         assert_eq!((sum.cpu_hogs, sum.concurrency_wakeups, sum.away, sum.stolen), (2, 4, 6, 8));
         assert_eq!((sum.brought_back, sum.rescuer_calls, sum.rescued, sum.panicked), (10, 12, 14, 16));
         assert_eq!((sum.cancelled, sum.expired, sum.refused, sum.undeclared_blocks), (18, 16, 22, 20));
+    }
+
+    /// spec: O1.3: counters that were received may have any values.
+    #[test]
+    fn a_sum_of_counters_saturates() {
+        let one = Counters { started: u64::MAX, cpu_time: Duration::MAX, stolen: u64::MAX, away: 1, ..one() };
+        let sum = one + one;
+        assert_eq!(
+            (sum.started, sum.cpu_time, sum.stolen, sum.home()),
+            (u64::MAX, Duration::MAX, u64::MAX, 0)
+        );
+        assert_eq!(sum.expired, 16);
     }
 }

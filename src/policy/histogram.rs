@@ -167,11 +167,18 @@ impl Histogram {
 }
 
 impl AddAssign<&Self> for Histogram {
+    /// The sum of all counts saturates, because a histogram that was received may contain any counts.
     fn add_assign(&mut self, other: &Self) {
+        let mut left = u64::MAX - self.count();
         for (bucket, count) in &other.buckets {
+            let count = (*count).min(left);
+            left -= count;
+            if count == 0 {
+                break;
+            }
             match self.buckets.binary_search_by_key(bucket, |(bucket, _)| *bucket) {
                 Ok(at) => self.buckets[at].1 += count,
-                Err(at) => self.buckets.insert(at, (*bucket, *count)),
+                Err(at) => self.buckets.insert(at, (*bucket, count)),
             }
         }
         self.total = self.total.saturating_add(other.total);
@@ -244,6 +251,18 @@ mod tests {
         assert_eq!(found[3], (nanos(10)..nanos(11), 1));
         let long = of(&[1 << 50]);
         assert_eq!(long.quantile(0.5), nanos(1 << 50), "the last bucket has no middle");
+    }
+
+    /// spec: O1.9: a histogram that was received may have any counts.
+    #[test]
+    fn a_sum_of_histograms_saturates() {
+        let many = |bucket| Histogram { buckets: vec![(bucket, u64::MAX - 1)], total: u64::MAX, max: 1 };
+        let mut sum = many(1);
+        sum += &many(1);
+        assert_eq!(sum.count(), u64::MAX);
+        let mut sum = many(1);
+        sum += &many(2);
+        assert_eq!((sum.count(), sum.total()), (u64::MAX, Duration::from_nanos(u64::MAX)));
     }
 
     proptest! {
