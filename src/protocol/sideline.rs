@@ -187,8 +187,8 @@ impl<E: Bound> Sideline<E> {
         turn
     }
 
-    /// Notes that the item of a turn has used this much CPU time.
-    pub(crate) fn ends(&mut self, turn: OwnedTurn, used: Duration, shown: &Shown) {
+    /// Notes that the item of a turn has used this much CPU time, or `None` if the item did not run.
+    pub(crate) fn ends(&mut self, turn: OwnedTurn, used: Option<Duration>, shown: &Shown) {
         self.turns.ends(turn, used);
         self.show(shown);
     }
@@ -356,7 +356,7 @@ mod tests {
         let turn = sideline.begins(Some(of(1)), &shown).unwrap();
         assert!(!shown.has_entries() && shown.comes_first(), "the queue has debts");
         assert_eq!(sideline.pop_by_turn(&shown, || true, || Some(false)), Some(false), "of the worklist");
-        sideline.ends(turn, Duration::from_millis(2), &shown);
+        sideline.ends(turn, Some(Duration::from_millis(2)), &shown);
         assert_eq!((share.so_far().turns, share.so_far().cpu_time), (1, Duration::from_millis(2)));
         assert_eq!(sideline.pop_by_turn(&shown, || false, || None), None);
         assert!(!shown.comes_first() && !shown.takes_turns(), "nothing waits");

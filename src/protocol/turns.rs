@@ -213,8 +213,10 @@ impl<E: Bound> TurnList<E> {
         Some(OwnedTurn { turn, share })
     }
 
-    /// Ends a turn whose item has used this much CPU time.
-    pub(super) fn ends(&mut self, OwnedTurn { turn, share }: OwnedTurn, used: Duration) {
+    /// Ends a turn whose item has used this much CPU time, or `None` if the item did not run. Such an item says nothing
+    /// about the length of the queue's items.
+    pub(super) fn ends(&mut self, OwnedTurn { turn, share }: OwnedTurn, used: Option<Duration>) {
+        let Some(used) = used else { return self.fairness.ends(turn, Duration::ZERO) };
         match &share {
             None => self.estimate = turn.teaches(self.estimate, used),
             Some(share) => {
@@ -230,5 +232,32 @@ impl<E: Bound> TurnList<E> {
     /// See [`Fairness::forgive`].
     pub(super) fn forgive(&mut self) {
         self.fairness.forgive();
+    }
+}
+
+#[cfg(all(test, not(cmwq_loom)))]
+mod tests {
+    use super::*;
+
+    impl Bound for () {
+        fn is_bound(&self) -> bool {
+            false
+        }
+    }
+
+    /// spec: B3.2: cancelled items do not make the pool expect that the queue's next items are short.
+    #[test]
+    fn an_item_that_does_not_run_changes_no_estimate() {
+        const LENGTH: Duration = Duration::from_millis(10);
+        let (mut list, share) = (TurnList::new(), Arc::new(FairShare::new(100)));
+        let of = (FlowId::of_queue(1), &share);
+        (0..3).for_each(|_| list.push(of.0, &share, ()));
+        for used in [Some(LENGTH), None, None] {
+            assert_eq!(list.take(of.0, |()| true), Some(()));
+            let turn = list.begins(Some(of)).unwrap();
+            list.ends(turn, used);
+            assert_eq!(share.estimate(), Estimate::from_bits(LENGTH.as_nanos() as u64));
+        }
+        assert_eq!(share.so_far(), Use { turns: 3, cpu_time: LENGTH, waiting: 0 });
     }
 }

@@ -272,6 +272,25 @@ fn items_of_weighted_queues_go_to_free_pods() {
     });
 }
 
+/// spec: B3.2, B3.7: a worker that is shed, and a worker that finds no further item, report what their items have used.
+#[test]
+fn each_worker_reports_its_last_turn() {
+    for cpus in [1, 2] {
+        let used = on_machine(cpus, |executor| {
+            let queue = tenant("tenant", Some(100)).build_on(executor).unwrap();
+            let blocked = tenant("blocked", Some(100)).build_on(executor).unwrap();
+            // The item blocks, so another worker takes its place. When it goes on, one worker too many runs.
+            assert!(blocked.spawn_detached(|| crate::blocking(|| pause(ms(5)))).is_ok());
+            backlog(&queue, 1, ms(1));
+            backlog(&queue, 1, ms(100));
+            [&queue, &blocked].into_iter().for_each(|queue| queue.flush().unwrap());
+            pause(ms(1));
+            executor.dump().queue("tenant").unwrap().share.unwrap().cpu_time
+        });
+        assert!((ms(101)..ms(102)).contains(&used), "{used:?}");
+    }
+}
+
 /// spec: B3.7: the counters of the snapshot.
 #[test]
 fn a_snapshot_shows_what_each_queue_has_used_in_its_turns() {

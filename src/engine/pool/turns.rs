@@ -14,6 +14,9 @@ use crate::engine::item::entry::Entry;
 
 use super::worker_pool::{Pool, State};
 
+/// A turn, and the CPU time that its item has used. The time is `None` if the item did not run.
+type EndedTurn = (OwnedTurn, Option<Duration>);
+
 impl Pool {
     /// Adds an entry to its queue's line, and wakes or requests a worker for the entry if the pool needs another
     /// worker.
@@ -40,13 +43,10 @@ impl Pool {
     }
 
     /// Takes the first entry of the sideline, or else the entry whose turn it is. Returns `None` if there is no entry,
-    /// or if the pool is abandoned. `ended` is the calling worker's last turn, together with the CPU time that the
-    /// item of this turn has used. Also returns the turn that begins now, if turns are in force.
+    /// or if the pool is abandoned. `ended` is the calling worker's last turn. Also returns the turn that begins now,
+    /// if turns are in force.
     #[cold]
-    pub(crate) fn pop_aside(
-        &self,
-        ended: Option<(OwnedTurn, Duration)>,
-    ) -> (Option<Entry>, Option<OwnedTurn>) {
+    pub(crate) fn pop_aside(&self, ended: Option<EndedTurn>) -> (Option<Entry>, Option<OwnedTurn>) {
         let mut state = self.state.lock();
         if state.sideline.is_abandoned() {
             return (None, None);
@@ -62,6 +62,14 @@ impl Pool {
         });
         let turn = entry.as_ref().and_then(|entry| self.begin_turn(&mut state, entry));
         (entry, turn)
+    }
+
+    /// Ends a turn of a worker that does not take its next entry with [`pop_aside`](Self::pop_aside).
+    pub(crate) fn end_turn(&self, (turn, used): EndedTurn) {
+        let mut state = self.state.lock();
+        if !state.sideline.is_abandoned() {
+            state.sideline.ends(turn, used, &self.aside);
+        }
     }
 
     /// Counts an entry that a thread other than the pool's workers takes, and charges the entry's queue. The queue is

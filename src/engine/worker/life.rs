@@ -155,6 +155,7 @@ impl WorkerThread {
             if let Some(entry) = self.next_entry.take() {
                 route::put_back(entry);
             }
+            self.end_turn();
             self.give_up_local();
             return end;
         }

@@ -4,11 +4,15 @@
 //! A *row* is a series of local items that the worker runs one after the other. A *stretch* is a series of entries that
 //! the worker takes from one part of the worklist. The *heir* of an item is the entry that gets the item's slot.
 
+use std::time::Duration;
+
 use crate::policy::local::{Row, keeps};
 use crate::policy::parts::Stretch;
 use crate::policy::worker::Phase;
+use crate::protocol::turns::OwnedTurn;
 use crate::sys::clock;
 
+use crate::engine::COUNTED;
 use crate::engine::item::entry::Entry;
 use crate::engine::pool::worker_pool::Pool;
 use crate::engine::queue::{route, shard};
@@ -47,17 +51,22 @@ impl WorkerThread {
     #[inline]
     pub(super) fn next(&self) -> Option<Entry> {
         if let Some(entry) = self.next_entry.take() {
+            self.end_turn();
             return Some(entry);
         }
         let row = self.row.get();
         let goes_on = !self.local.is_empty() && row.goes_on(self.meter.span()) && !self.is_row_over();
-        if goes_on && !self.pool.sideline_comes_first() {
-            if let Some(entry) = self.local.pop() {
-                self.row.set(row.longer());
-                return Some(entry);
+        let takes_aside = self.pool.sideline_comes_first();
+        if !takes_aside {
+            self.end_turn();
+            if goes_on {
+                if let Some(entry) = self.local.pop() {
+                    self.row.set(row.longer());
+                    return Some(entry);
+                }
             }
         }
-        let entry = if self.pool.sideline_comes_first() { self.next_aside() } else { self.next_listed() };
+        let entry = if takes_aside { self.next_aside() } else { self.next_listed() };
         if row != Row::default() {
             self.row.set(if entry.is_some() { row.gives_way() } else { Row::default() });
         }
@@ -162,13 +171,36 @@ impl WorkerThread {
             // take turns with the entries of weighted queues.
             self.give_up_local();
         }
-        let ended = self.turn.take().and_then(|turn| Some((turn, self.meter.ends_turn()?)));
-        let (entry, turn) = self.pool.pop_aside(ended);
+        let (entry, turn) = self.pool.pop_aside(self.take_turn());
         if turn.is_some() {
             self.meter.begins_turn();
         }
         self.turn.set(turn);
         entry
+    }
+
+    /// Takes the worker's turn, and the CPU time that the item of this turn has used. If the worker measures no items,
+    /// the charge at the beginning of the turn remains.
+    fn take_turn(&self) -> Option<(OwnedTurn, Option<Duration>)> {
+        let turn = self.turn.take()?;
+        let used = self.meter.ends_turn();
+        COUNTED.then_some((turn, used))
+    }
+
+    /// Reports the worker's turn, if it has one. The worker calls this if it does not take its next entry with
+    /// [`next_aside`](Self::next_aside), which reports the turn under the same lock.
+    #[inline]
+    pub(super) fn end_turn(&self) {
+        if self.meter.is_turn() {
+            self.report_turn();
+        }
+    }
+
+    #[cold]
+    fn report_turn(&self) {
+        if let Some(ended) = self.take_turn() {
+            self.pool.end_turn(ended);
+        }
     }
 
     /// Returns the next entry of a worker whose pool has no entry on its own lists.

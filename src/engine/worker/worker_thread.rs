@@ -86,7 +86,8 @@ pub(crate) struct WorkerThread {
     pub(super) stretch: Cell<Stretch>,
     pub(super) meter: Meter,
     pub(super) stocktaking: Stocktaking,
-    /// The turn of the worker's item. The worker reports the item's CPU time when it takes the next turn.
+    /// The turn of the worker's item. The worker reports the item's CPU time when it takes its next entry, or when it
+    /// takes no further entry.
     pub(super) turn: Cell<Option<OwnedTurn>>,
     /// The id of the queue whose name the thread has taken on. 0 if the thread has its own name.
     pub(super) named_after: Cell<u64>,

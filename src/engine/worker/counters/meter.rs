@@ -51,10 +51,10 @@ pub(crate) struct Meter {
     met: Cell<Option<(AccountId, u64)>>,
     /// The time that the coarse clock showed when the worker last read it.
     tick: Cell<Time>,
-    /// Whether the present window, or the next one, consists of a single item: the item that has its queue's turn.
+    /// Whether a turn has begun and not ended. The item of a turn has a window of its own.
     is_turn: Cell<bool>,
-    /// The CPU time that the item of the last turn has used.
-    used_in_turn: Cell<Duration>,
+    /// The CPU time that the item of the turn has used, or `None` if the item's window has not ended.
+    used_in_turn: Cell<Option<Duration>>,
 }
 
 /// A cell that the thread holds, and the cell's account.
@@ -77,7 +77,7 @@ impl Meter {
             met: Cell::new(None),
             tick: Cell::new(Time::NEVER),
             is_turn: Cell::new(false),
-            used_in_turn: Cell::new(Duration::ZERO),
+            used_in_turn: Cell::new(None),
         };
         if COUNTED {
             if let Some(used) = thread_state::own_cpu_time() {
@@ -225,15 +225,21 @@ impl Meter {
         self.rests();
         self.metering.set(Metering::new());
         self.is_turn.set(true);
-        self.used_in_turn.set(Duration::ZERO);
+        self.used_in_turn.set(None);
     }
 
-    /// Ends the window. Returns the CPU time that the item of the last turn has used, which is zero if the item did not
-    /// run. Returns `None` if the worker measures no items.
+    /// Returns whether a turn has begun and not ended.
+    #[inline]
+    pub(crate) fn is_turn(&self) -> bool {
+        self.is_turn.get()
+    }
+
+    /// Ends the turn and the window. Returns the CPU time that the item of the turn has used, or `None` if the item did
+    /// not run.
     pub(crate) fn ends_turn(&self) -> Option<Duration> {
         self.rests();
         self.is_turn.set(false);
-        COUNTED.then(|| self.used_in_turn.take())
+        self.used_in_turn.take()
     }
 
     /// Notes that the thread has used this much CPU time for something other than the worker's items, such as a search
@@ -265,8 +271,8 @@ impl Meter {
             Some(total) => Duration::from_nanos(self.worker.reading.since(total)),
             None => now.since(self.tick.get()),
         };
-        if self.is_turn.take() {
-            self.used_in_turn.set(used);
+        if self.is_turn.get() && self.used_in_turn.get().is_none() {
+            self.used_in_turn.set(Some(used));
         }
         let mut metering = self.metering.get();
         let is_own = course == Course::Interrupted && metering.is_of_the_interrupted(used);

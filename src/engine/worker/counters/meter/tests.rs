@@ -205,9 +205,13 @@ fn a_turn_is_measured_by_its_item_alone() {
             script.burns(1, micros(70));
             let used = script.meter.ends_turn();
             script.meter.begins_turn();
-            ([used, script.meter.ends_turn()], script.charged())
+            let not_run = script.meter.ends_turn();
+            script.burns(0, micros(30));
+            script.meter.begins_turn();
+            let after = script.meter.ends_turn();
+            ([used, not_run, after], script.charged())
         });
-        assert_eq!(turns, [Some(micros(70)), Some(Duration::ZERO)]);
-        assert_eq!(charged, [micros(before), micros(70)]);
+        assert_eq!(turns, [Some(micros(70)), None, None]);
+        assert_eq!(charged, [micros(before + 30), micros(70)]);
     }
 }
