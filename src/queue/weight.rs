@@ -25,16 +25,22 @@ impl WorkQueueBuilder {
     ///
     /// Weights change neither the order of a queue's items nor the queue's limits. While an item waits for a slot of
     /// `max_active`, it does not compete for a worker. The pool charges items for the CPU time that they use, but not
-    /// for the time for which they sleep. High-priority queues use other pools than normal queues, with or without
-    /// weights. Each pool divides only its own workers. So a queue whose items are queued in one
-    /// [pod](crate::AffinityScope), a group of CPUs that share a pool, competes with the queues of that pod.
+    /// for the time for which they sleep. An item that moves to another pod, or that a rescuer takes, is charged for the
+    /// length that the pool expects, and for 100 ms at most. The pool does not charge for the CPU time of an item that
+    /// its issuer runs ([`WhenFull::CallerRuns`](crate::WhenFull::CallerRuns)), or of the parts of
+    /// [forks](crate::join) that other threads than the forking one run.
+    ///
+    /// High-priority queues use other pools than normal queues, with or without weights. Each pool divides only its own
+    /// workers. So a queue whose items are queued in one [pod](crate::AffinityScope), a group of CPUs that share a pool,
+    /// competes with the queues of that pod.
     ///
     /// An item of a weighted queue takes the pool's lock when it is queued and when it starts. While weighted queues
-    /// have waiting items, the pool's workers take the lock for each item. If several queues then share the pool, the
-    /// workers also read their CPU clocks for each item, so items should run for several microseconds. At other times,
-    /// this setting does not change the cost of queues without weights.
-    /// [`WorkQueue::set_weight`](crate::WorkQueue::set_weight) can change the weight later. A bh queue cannot have a
-    /// weight.
+    /// have waiting items, or have used more than their share, the pool's workers take the lock for each item. The pool
+    /// remembers what a queue has used, even if the queue is gone, until the other queues have caught up or a worker
+    /// finds no item. If several queues then share the pool, the workers also read their CPU clocks for each item, so
+    /// items should run for several microseconds. At other times, this setting does not change the cost of queues
+    /// without weights. [`WorkQueue::set_weight`](crate::WorkQueue::set_weight) can change the weight later. A bh queue
+    /// cannot have a weight.
     ///
     /// # Examples
     ///
