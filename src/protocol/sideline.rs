@@ -1,9 +1,10 @@
-//! The sideline of a pool. The sideline holds the entries that come before the entries on the pool's worklist. The
-//! sideline also holds the mark that the pool is *abandoned*. An abandoned pool runs nothing any more, because the
+//! The sideline of a pool. The sideline holds the entries that come before the entries on the pool's worklist: entries
+//! that were *put back*, and behind these, entries that were *moved aside* from the worklist. The sideline also holds the mark that the pool is *abandoned*. An abandoned pool runs nothing any more, because the
 //! pool's executor was shut down.
 //!
 //! The sideline also contains the [lines](super::turns) of the queues that take turns. The entries in these lines come
-//! after the entries that were put back or moved aside, and take turns with the entries of the worklist.
+//! after the entries that were put back, and take turns with the entries of the worklist. The entries that were moved
+//! aside are the front of the worklist, so they wait for the worklist's turn.
 //!
 //! [`Sideline`] is inside the pool's lock. [`Shown`] is outside the lock, for threads that do not take the lock.
 //! `Shown` holds either the mark, or two values: the number of entries, and whether *turns are in force*. (While turns
@@ -44,7 +45,10 @@ pub(crate) trait Bound {
 /// The entries and the mark, which are inside the pool's lock. See the module.
 #[derive(Debug)]
 pub(crate) struct Sideline<E> {
+    /// The entries that were put back.
     entries: VecDeque<E>,
+    /// The entries that were moved aside. They come behind those that were put back.
+    moved: VecDeque<E>,
     /// The number of bound entries, which siblings may not take.
     bound: usize,
     /// Whether the pool is abandoned. If so, the sideline stays empty.
@@ -75,17 +79,18 @@ const ABANDONED: u64 = u64::MAX;
 impl<E: Bound> Sideline<E> {
     pub(crate) fn new() -> Self {
         let turns = TurnList::new();
-        Self { entries: VecDeque::new(), bound: 0, is_abandoned: false, is_emptied: false, turns }
+        let (entries, moved) = (VecDeque::new(), VecDeque::new());
+        Self { entries, moved, bound: 0, is_abandoned: false, is_emptied: false, turns }
     }
 
     /// Returns the number of all entries.
     pub(crate) fn len(&self) -> usize {
-        self.entries.len() + self.turns.len()
+        self.entries.len() + self.moved.len() + self.turns.len()
     }
 
     /// Returns whether the sideline contains no entry that was put back or moved aside.
     pub(crate) fn is_clear(&self) -> bool {
-        self.entries.is_empty()
+        self.entries.is_empty() && self.moved.is_empty()
     }
 
     pub(crate) fn is_abandoned(&self) -> bool {
@@ -105,7 +110,7 @@ impl<E: Bound> Sideline<E> {
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &E> {
-        self.entries.iter().chain(self.turns.iter())
+        self.entries.iter().chain(&self.moved).chain(self.turns.iter())
     }
 
     /// Adds an entry before all others. Returns the entry if the pool is abandoned.
@@ -119,14 +124,15 @@ impl<E: Bound> Sideline<E> {
         Ok(())
     }
 
-    /// Adds an entry behind all entries that were put back or moved aside. The caller has seen that the pool is not
+    /// Moves an entry aside, behind all entries that were put back or moved aside. The caller has seen that the pool is not
     /// abandoned, and calls [`show`](Self::show) afterwards.
     pub(crate) fn push_back(&mut self, entry: E) {
         debug_assert!(!self.is_abandoned, "an entry was moved to the sideline of a pool that is abandoned");
         self.bound += usize::from(entry.is_bound());
-        self.entries.push_back(entry);
+        self.moved.push_back(entry);
     }
 
+    /// Takes the first entry that was put back.
     pub(crate) fn pop_front(&mut self, shown: &Shown) -> Option<E> {
         let entry = self.entries.pop_front()?;
         self.bound -= usize::from(entry.is_bound());
@@ -149,9 +155,9 @@ impl<E: Bound> Sideline<E> {
         Ok(())
     }
 
-    /// Takes the entry whose turn it is. The caller has seen that the sideline contains no entry that was put back or
-    /// moved aside. `worklist_waits` returns whether the worklist has entries, and `pop_worklist` takes the first of
-    /// these. If no entry waits, forgives the debts of all queues.
+    /// Takes the entry whose turn it is. The caller has seen that the sideline contains no entry that was put back.
+    /// `worklist_waits` returns whether the worklist has entries, and `pop_worklist` takes the first of these. Entries
+    /// that were moved aside come before these. If no entry waits, forgives the debts of all queues.
     pub(crate) fn pop_by_turn(
         &mut self,
         shown: &Shown,
@@ -159,11 +165,14 @@ impl<E: Bound> Sideline<E> {
         pop_worklist: impl Fn() -> Option<E>,
     ) -> Option<E> {
         if !self.turns.is_in_force() {
-            return pop_worklist();
+            return self.pop_moved(shown).or_else(pop_worklist);
         }
-        while let Some(flow) = self.turns.next(worklist_waits()) {
-            let entry =
-                if flow == FlowId::WORKLIST { pop_worklist() } else { self.turns.take(flow, |_| true) };
+        while let Some(flow) = self.turns.next(!self.moved.is_empty() || worklist_waits()) {
+            let entry = if flow == FlowId::WORKLIST {
+                self.pop_moved(shown).or_else(&pop_worklist)
+            } else {
+                self.turns.take(flow, |_| true)
+            };
             if entry.is_some() {
                 self.show(shown);
                 return entry;
@@ -173,6 +182,14 @@ impl<E: Bound> Sideline<E> {
         self.turns.forgive();
         self.show(shown);
         None
+    }
+
+    /// Takes the first entry that was moved aside.
+    fn pop_moved(&mut self, shown: &Shown) -> Option<E> {
+        let entry = self.moved.pop_front()?;
+        self.bound -= usize::from(entry.is_bound());
+        self.show(shown);
+        Some(entry)
     }
 
     /// Notes that a thread begins to run an entry that it has taken. `of` is the flow and the share of the entry's
@@ -214,11 +231,11 @@ impl<E: Bound> Sideline<E> {
     /// Takes the first entry that was put back or moved aside, and adds `entry` behind the last of these entries. If
     /// there are no such entries, returns `entry`, and adds nothing.
     pub(crate) fn swap_front(&mut self, entry: E, shown: &Shown) -> E {
-        if self.entries.is_empty() {
+        if self.is_clear() {
             return entry;
         }
         self.push_back(entry);
-        self.pop_front(shown).expect("the sideline was not empty")
+        self.pop_front(shown).or_else(|| self.pop_moved(shown)).expect("the sideline was not empty")
     }
 
     /// Takes the first entry for which `wanted` returns true, even if this entry waits for its turn. `wanted` gives
@@ -234,8 +251,8 @@ impl<E: Bound> Sideline<E> {
 
     /// Takes the first entry that was put back or moved aside and for which `wanted` returns true.
     pub(crate) fn take_first(&mut self, shown: &Shown, wanted: impl Fn(&E) -> bool) -> Option<E> {
-        let at = self.entries.iter().position(wanted)?;
-        let entry = self.entries.remove(at)?;
+        let lists = [&mut self.entries, &mut self.moved];
+        let entry = lists.into_iter().find_map(|list| list.remove(list.iter().position(&wanted)?))?;
         self.bound -= usize::from(entry.is_bound());
         self.show(shown);
         Some(entry)
@@ -247,6 +264,7 @@ impl<E: Bound> Sideline<E> {
         self.is_abandoned = true;
         self.bound = 0;
         let mut entries = std::mem::take(&mut self.entries);
+        entries.append(&mut self.moved);
         entries.extend(self.turns.take_all());
         self.show(shown);
         entries
@@ -366,6 +384,36 @@ mod tests {
         assert_eq!((shown.len(), shown.has_entries(), shown.takes_turns()), (0, false, false));
         assert_eq!(sideline.push_in_line(of(2), true, &shown), Err(true));
         assert_eq!(share.so_far().waiting, 0);
+    }
+
+    /// spec: B3.2, B3.3: entries that were moved aside from the worklist wait for the worklist's turn, and come before
+    /// its other entries. An entry that was put back comes first.
+    #[test]
+    fn entries_that_were_moved_aside_wait_for_the_turn_of_the_worklist() {
+        let (mut sideline, shown) = (Sideline::new(), Shown::new());
+        let share = Arc::new(FairShare::new(100));
+        let of = (FlowId::of_queue(1), &share);
+        sideline.push_back(true);
+        sideline.push_back(true);
+        assert_eq!(
+            sideline.pop_by_turn(&shown, || true, || Some(false)),
+            Some(true),
+            "turns are not in force"
+        );
+        assert_eq!(sideline.pop_by_turn(&shown, || true, || Some(false)), Some(true));
+        (0..3).for_each(|_| sideline.push_back(true));
+        assert_eq!(sideline.push_in_line(of, false, &shown), Ok(()));
+        assert_eq!(sideline.put_back(true, &shown), Ok(()));
+        assert_eq!((shown.len(), shown.movable(), sideline.iter().count()), (5, Some(1), 5));
+        assert_eq!((sideline.pop_front(&shown), sideline.pop_front(&shown)), (Some(true), None));
+        assert_eq!(sideline.pop_by_turn(&shown, || true, || None), Some(false), "the queue owes nothing");
+        let _charged = sideline.begins(Some(of), &shown);
+        assert_eq!(sideline.push_in_line(of, false, &shown), Ok(()));
+        assert_eq!(sideline.pop_by_turn(&shown, || false, || None), Some(true), "the turn of the worklist");
+        assert!(sideline.swap_front(false, &shown));
+        assert_eq!(sideline.take_first(&shown, |is_bound| !is_bound), Some(false));
+        assert!(!sideline.is_clear());
+        assert_eq!(sideline.abandon(&shown), [true, false]);
     }
 
     #[test]

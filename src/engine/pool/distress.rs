@@ -6,8 +6,8 @@
 //! on a worklist holds a slot, so there are at most `max_active` entries for each queue and CPU. A worker that pops an
 //! entry at the same time may run it before the entries that were just moved.
 //!
-//! The lines of weighted queues can be searched, so the entries in these lines stay where they are. Workers take them
-//! after the entries that were moved to the sideline.
+//! The lines of weighted queues can be searched, so the entries in these lines stay where they are. They take turns
+//! with the entries that were moved to the sideline.
 
 use std::sync::Arc;
 

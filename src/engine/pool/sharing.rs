@@ -2,8 +2,8 @@
 //!
 //! [`Exchange`](crate::protocol::exchange::Exchange) and the running word's `has_excess` decide when items move, from
 //! which pool, and to which pool. Bound entries, for which the issuer has named a place, stay in the pool. A thief
-//! that finds bound entries on the worklist moves them to the sideline, which the pool's own workers serve first. So
-//! bound entries keep their order, and each of them is moved only once.
+//! that finds bound entries on the worklist moves them to the sideline, where they come before the worklist's other
+//! entries. So bound entries keep their order, and each of them is moved only once.
 
 use std::sync::Arc;
 

@@ -42,7 +42,7 @@ impl Pool {
         self.aside.takes_turns()
     }
 
-    /// Takes the first entry of the sideline, or else the entry whose turn it is. Returns `None` if there is no entry,
+    /// Takes the first entry that was put back, or else the entry whose turn it is. Returns `None` if there is no entry,
     /// or if the pool is abandoned. `ended` is the calling worker's last turn. Also returns the turn that begins now,
     /// if turns are in force.
     #[cold]
@@ -55,8 +55,8 @@ impl Pool {
         if let Some((turn, used)) = ended {
             sideline.ends(turn, used, &self.aside);
         }
-        // This takes a route's marker off the worklist only while no entry is on the sideline, so the marker need not
-        // go back.
+        // This takes a route's marker off the worklist only while no entry was put back or moved aside, so the marker
+        // need not go back.
         let entry = sideline.pop_front(&self.aside).or_else(|| {
             sideline.pop_by_turn(&self.aside, || !self.worklist.is_empty(), || self.worklist.take())
         });
