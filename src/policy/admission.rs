@@ -216,10 +216,16 @@ impl Admission {
         self.active() < self.max() && self.intake() == Intake::Open
     }
 
-    /// Admits an item. The item never overtakes an item on the list.
+    /// Admits an item. The item never overtakes an item on the list. The issuer holds a handle to the queue.
     #[inline]
     pub(crate) const fn admit(self) -> (Self, Admit) {
         debug_assert!(!self.is_closed(), "an item was queued to a queue without handles");
+        self.admit_open_or_closed()
+    }
+
+    /// Does the same as [`admit`](Self::admit), even if the limiter is closed.
+    #[inline]
+    const fn admit_open_or_closed(self) -> (Self, Admit) {
         // The comparison shows that no item is coming or listed, no flush is under way, and the intake is open.
         if self.0 >> COMING == 0 && self.active() < self.max() {
             (self.plus(ACTIVE), Admit::Start)
@@ -252,9 +258,10 @@ impl Admission {
     }
 
     /// Admits an item whose issuer runs it without delay. The item gets a free slot if no other item waits for one.
-    /// Otherwise it is not admitted, and the answer is [`Admit::Full`].
+    /// Otherwise it is not admitted, and the answer is [`Admit::Full`]. The thread that takes a fork may hold no handle
+    /// to the queue. The limiter may then be closed, but the forking item is still in flight in it.
     pub(crate) const fn admit_here(self) -> (Self, Admit) {
-        match self.admit() {
+        match self.admit_open_or_closed() {
             (_, Admit::Wait) => (self, Admit::Full),
             answer => answer,
         }

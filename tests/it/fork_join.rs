@@ -130,6 +130,28 @@ fn forks_obey_the_limit() {
     }
 }
 
+/// spec: W7.13: a worker takes the fork of an item whose queue has lost its last handle.
+#[test]
+fn a_fork_of_a_queue_without_handles_is_taken() {
+    let _limit = time_limit();
+    let executor = two_cpus();
+    let queue = WorkQueue::builder("dropped").build_on(&executor).unwrap();
+    let (begins, begun) = mpsc::channel();
+    let dropped = Door::default();
+    let waits = dropped.clone();
+    let item = queue.spawn(move || {
+        begins.send(()).unwrap();
+        cmwq::blocking(|| waits.wait());
+        let taken = Door::default();
+        join(|| taken.wait(), || taken.open());
+    });
+    let item = item.unwrap();
+    begun.recv_timeout(SOON).unwrap();
+    drop(queue);
+    dropped.open();
+    item.join_timeout(SOON).unwrap_or_else(|_| panic!("the item hangs")).unwrap();
+}
+
 /// spec: W7.13: if the queue's limit is reached, the item's thread calls both closures.
 #[test]
 fn without_a_free_slot_the_item_calls_both_closures() {

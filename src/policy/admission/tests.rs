@@ -126,6 +126,18 @@ fn an_item_is_admitted_here_only_with_a_free_slot() {
     }
 }
 
+/// spec: W7.13: a fork gets a slot of a queue without handles, and the limiter's last item is told once.
+#[test]
+fn a_fork_is_admitted_to_a_closed_limiter() {
+    let (closed, slot) = Admission::new(2).admit().0.close();
+    assert_eq!(slot, Slot::Free);
+    let (forked, answer) = closed.admit_here();
+    assert_eq!((answer, forked.active()), (Admit::Start, 2));
+    assert_eq!(forked.admit_here(), (forked, Admit::Full));
+    assert_eq!(forked.complete(), (closed, Slot::Free));
+    assert_eq!(closed.complete().1, Slot::Last);
+}
+
 /// A frozen limiter (max 0) hands no slot over.
 #[test]
 fn a_limiter_without_slots_holds_everything_back() {
