@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
-use cmwq::{CancelToken, Executor, JoinHandle, QueueError, Work, WorkQueue, WorkQueueBuilder};
+use cmwq::{Attrs, CancelToken, Executor, JoinHandle, QueueError, Work, WorkQueue, WorkQueueBuilder};
 use testkit::{SOON, eventually, polled};
 
-use crate::support::{cpus, held, one_cpu, one_cpu_unseen};
+use crate::support::{cpus, held, one_cpu, one_cpu_unseen, own_nice};
 
 thread_local!(static CURRENT: RefCell<Vec<&'static str>> = const { RefCell::new(Vec::new()) });
 
@@ -382,9 +382,13 @@ fn a_hook_finds_the_token_of_the_item() {
     assert!(first.1.is_cancelled());
 }
 
-/// Calls `wait` with an item of another queue in the destructor of a queue's hook. The worker that ends the queue's
-/// last item frees the queue, and runs the destructor. Returns whether the wait ends.
-fn destructor_of_a_hook_waits(executor: &Executor, wait: fn(JoinHandle<()>)) -> bool {
+/// Makes a queue with a hook, and another queue. The hook's destructor calls `wait` with an item of the other queue.
+/// The receiver is told when the wait has ended.
+fn hook_that_waits(
+    executor: &Executor,
+    kind: impl Fn(&'static str) -> WorkQueueBuilder,
+    wait: fn(JoinHandle<()>),
+) -> (WorkQueue, WorkQueue, mpsc::Receiver<()>) {
     struct Waits(WorkQueue, fn(JoinHandle<()>), mpsc::Sender<()>);
 
     impl Drop for Waits {
@@ -394,14 +398,20 @@ fn destructor_of_a_hook_waits(executor: &Executor, wait: fn(JoinHandle<()>)) -> 
         }
     }
 
-    let other = WorkQueue::per_cpu("other").build_on(executor).unwrap();
+    let other = kind("other").build_on(executor).unwrap();
     let (tell, told) = mpsc::channel();
-    let waits = Waits(other, wait, tell);
+    let waits = Waits(other.clone(), wait, tell);
     let hook = move || {
         let _kept = &waits;
         || ()
     };
-    let queue = WorkQueue::per_cpu("q").carry(hook).build_on(executor).unwrap();
+    (kind("q").carry(hook).build_on(executor).unwrap(), other, told)
+}
+
+/// The worker that ends the queue's last item frees the queue, and runs the destructor of the queue's hook. Returns
+/// whether the wait of this destructor ends.
+fn destructor_of_a_hook_waits(executor: &Executor, wait: fn(JoinHandle<()>)) -> bool {
+    let (queue, _other, told) = hook_that_waits(executor, WorkQueue::per_cpu, wait);
     let (item, door) = held(&queue);
     drop(queue);
     door.open();
@@ -421,4 +431,19 @@ fn the_destructor_of_a_hook_that_sleeps_is_found() {
     let sleeps =
         |item: JoinHandle<()>| assert!(polled(Duration::from_millis(1), SOON, || item.is_finished()));
     assert!(destructor_of_a_hook_waits(&one_cpu(), sleeps));
+}
+
+/// spec: C2.3: after a change of attributes, the worker that meets the queue's marker frees the queue.
+#[test]
+fn the_destructor_of_a_hook_may_wait_where_a_marker_ends_the_queue() {
+    let wait = |item: JoinHandle<()>| item.join().unwrap();
+    let (queue, other, told) = hook_that_waits(&one_cpu_unseen(), WorkQueue::builder, wait);
+    // The change pushes a marker behind the queue's only item.
+    let (holder, door) = held(&other);
+    queue.spawn_detached(|| ()).unwrap();
+    queue.apply_attrs(Attrs::new().nice(own_nice() + 1)).unwrap();
+    drop(queue);
+    door.open();
+    holder.join().unwrap();
+    told.recv_timeout(SOON).unwrap();
 }

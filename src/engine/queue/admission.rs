@@ -201,6 +201,17 @@ impl Queue {
         unsafe { settle(self.this(), rest) };
     }
 
+    /// Frees the queue, and calls the destructors of its hooks. A destructor may block. So if the calling thread is a
+    /// worker between two items, the worker treats the destructors as an item.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn free(self: Box<Self>) {
+        worker_thread::with_current(|worker| match worker {
+            Some(worker) => worker.between_items(|| drop(self)),
+            None => drop(self),
+        });
+    }
+
     pub(super) fn limiter_cells(&self) -> impl Iterator<Item = &LimiterCell> + Clone {
         self.limiters().map(|limiter| &*limiter.cell)
     }
@@ -299,31 +310,12 @@ pub(crate) fn complete(entry: Entry) -> Option<Entry> {
         Slot::Free => None,
         Slot::Last => {
             // SAFETY: the limiter is closed, and its last entry gives up the limiter's reference.
-            unsafe { give_up_queue(queue) };
+            unsafe { Queue::release(queue) };
             None
         }
     };
     entry.end();
     next
-}
-
-/// Gives up the limiter's reference to a queue whose last entry has left. This may free the queue, and call users'
-/// destructors.
-///
-/// # Safety
-///
-/// The caller has the reference.
-#[cold]
-#[inline(never)]
-unsafe fn give_up_queue(queue: NonNull<Queue>) {
-    worker_thread::with_current(|worker| {
-        // SAFETY: the caller promises the same.
-        let release = || unsafe { Queue::release(queue) };
-        match worker {
-            Some(worker) => worker.between_items(release),
-            None => release(),
-        }
-    });
 }
 
 /// Takes an item out of its limiter with `leave`, and tells the flushes that wait for the item. Returns what happens to

@@ -396,7 +396,8 @@ impl Queue {
         self.this
     }
 
-    /// Gives up a reference, and frees the queue if the reference was the last one.
+    /// Gives up a reference, and [frees](Self::free) the queue if the reference was the last one. This may call
+    /// users' destructors.
     ///
     /// # Safety
     ///
@@ -406,7 +407,7 @@ impl Queue {
         // SAFETY: only the last such call frees the queue, and the caller's reference is not given up yet.
         if unsafe { queue.as_ref() }.references.release() {
             // SAFETY: the queue came from a box, and this was its last reference.
-            drop(unsafe { Box::from_raw(queue.as_ptr()) });
+            unsafe { Box::from_raw(queue.as_ptr()) }.free();
         }
     }
 }

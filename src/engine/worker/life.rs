@@ -142,22 +142,32 @@ impl WorkerThread {
             self.execute(entry);
             run.item_ended(&self.pool, || self.has_next());
             self.count_in_stock();
-            let end = if self.pool.running.load().too_many_running()
-                && self.is_the_one_to_shed()
-                && self.pool.running.shed()
-            {
-                End::Rests { counted: false }
-            } else if self.pool.core.threads.cell.is_asked() && self.gives_way() {
-                End::GivesWay
-            } else {
-                continue;
-            };
-            if let Some(entry) = self.next_entry.take() {
-                route::put_back(entry);
-            }
+            let end =
+                if self.pool.running.load().too_many_running() && self.is_the_one_to_shed() && self.sheds() {
+                    End::Rests { counted: false }
+                } else if self.pool.core.threads.cell.is_asked() && self.gives_way() {
+                    self.put_next_back();
+                    End::GivesWay
+                } else {
+                    continue;
+                };
             self.end_turn();
             self.give_up_local();
             return end;
+        }
+    }
+
+    /// Takes the worker out of the count, unless too few others run by now. The worker first puts its next entry back,
+    /// because this may free a queue, and call a hook's destructor. If the destructor blocks, its guard takes the
+    /// worker out of the count, so the worker still has to be in the count.
+    fn sheds(&self) -> bool {
+        self.put_next_back();
+        self.pool.running.shed()
+    }
+
+    fn put_next_back(&self) {
+        if let Some(entry) = self.next_entry.take() {
+            route::put_back(entry);
         }
     }
 
