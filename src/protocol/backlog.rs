@@ -31,10 +31,10 @@ impl BacklogCell {
         self.pending.load(Ordering::Relaxed)
     }
 
-    /// Counts items that have become pending.
+    /// Counts items that have become pending. Returns the number of pending items, including these.
     #[inline]
-    pub(crate) fn came(&self, items: u64) {
-        self.pending.fetch_add(items, Ordering::Relaxed);
+    pub(crate) fn came(&self, items: u64) -> u64 {
+        self.pending.fetch_add(items, Ordering::Relaxed) + items
     }
 
     /// Takes items out of the count that are not pending any more. Returns whether issuers wait for room.

@@ -27,6 +27,7 @@
 //! | `first_use` | threads that make the same object at its first use |
 //! | `flushes` | random runs of flushes, with later items that wait for them; `prng` draws the steps |
 //! | `rescuer` | the times at which a rescuer is called |
+//! | `backlog` | the bound on pending items, while several threads submit batches |
 //! | `shutdown` | the report of a shutdown whose time runs out |
 //! | `scale` | the cost of short items on machines with many CPUs |
 //! | `programs` | random programs of every operation |
@@ -34,6 +35,7 @@
 #[cfg(all(target_os = "linux", not(cmwq_portable)))]
 mod affinity;
 mod again;
+mod backlog;
 #[cfg(all(target_os = "linux", not(cmwq_portable)))]
 mod brisk;
 #[cfg(all(target_os = "linux", not(cmwq_portable)))]

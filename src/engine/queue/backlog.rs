@@ -41,9 +41,10 @@ impl Backlog {
         backlog::most(self.bound, self.cell.pending(), own)
     }
 
+    /// Counts items that have become pending. Returns the number of pending items beyond the bound.
     #[inline]
-    pub(super) fn came(&self, items: u64) {
-        self.cell.came(items);
+    pub(super) fn came(&self, items: u64) -> u64 {
+        self.cell.came(items).saturating_sub(self.bound)
     }
 
     /// Counts items that are not pending any more. If issuers wait, hands them the places that have become free.

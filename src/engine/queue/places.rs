@@ -51,7 +51,7 @@ impl Queue {
         }
         match self.most_pending() {
             None => {}
-            Some(most) if self.places.take(most) => self.came(1),
+            Some(most) if self.places.take(most) => _ = self.came(1),
             Some(_) => return Err(QueueError::Full),
         }
         Ok(Kept::take_over(self))
@@ -66,8 +66,13 @@ impl Queue {
         }
         let Some(most) = self.most_pending() else { return items };
         let taken = self.places.take_many(most, items as u64);
-        self.came(taken);
-        taken as usize
+        // Issuers of other queues may have taken the same room at the same time. Then this issuer gives places back.
+        // It keeps one, so that of all these issuers each gets on.
+        let surplus = self.came(taken).min(taken.saturating_sub(1));
+        if surplus > 0 {
+            self.left_pending_many(surplus as usize);
+        }
+        (taken - surplus) as usize
     }
 
     /// Counts an item that is refused for lack of room, and returns the error. Each submission whose error reaches the
@@ -174,16 +179,15 @@ impl Queue {
     #[cold]
     pub(super) fn hand_places(&self) {
         if let Some(most) = self.most_pending() {
-            self.places.hand(most, |handed| self.came(handed));
+            self.places.hand(most, |handed| _ = self.came(handed));
         }
     }
 
     /// Adds `items` to the number of pending items under the executor's bound. These items have just got their places.
+    /// Returns the number of pending items beyond the bound.
     #[inline]
-    fn came(&self, items: u64) {
-        if let Some(backlog) = &self.executor.backlog {
-            backlog.came(items);
-        }
+    fn came(&self, items: u64) -> u64 {
+        self.executor.backlog.as_ref().map_or(0, |backlog| backlog.came(items))
     }
 
     /// Returns how many items may be pending at present. Returns `None` if the queue does not count its pending items.
