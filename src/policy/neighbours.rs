@@ -1,11 +1,13 @@
-//! Decides in which order a pod helps the other pods: the nearest pods first.
+//! Decides in which order a pod helps the other pods: the nearest pods first. Also decides which pod is the nearest for
+//! a CPU of no pod.
 
 #![forbid(unsafe_code)]
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::cpu_set::CpuSet;
-use super::topology::Topology;
+use super::pods::Pods;
+use super::topology::{Cpu, Topology};
 
 const WORD: usize = u64::BITS as usize;
 
@@ -91,31 +93,54 @@ impl Groups {
         let cpus = || topology.cpus().iter().filter(|cpu| pod.contains(cpu.id));
         Self { caches: cpus().map(|cpu| cpu.cache).collect(), nodes: cpus().map(|cpu| cpu.node).collect() }
     }
-
-    fn tier(&self, other: &Self) -> usize {
-        if !self.caches.is_disjoint(&other.caches) {
-            0
-        } else if !self.nodes.is_disjoint(&other.nodes) {
-            1
-        } else {
-            2
-        }
-    }
 }
 
-/// Returns the pod for items of a CPU that belongs to no pod. The result is one of the nearest pods, chosen by the
-/// CPU's number so that such CPUs are spread over these pods.
-pub(crate) fn nearest_pod(topology: &Topology, pods: &[CpuSet], cpu: usize) -> usize {
-    let own = Groups::of(topology, &CpuSet::single(cpu));
-    let tiers: Vec<_> = pods.iter().map(|pod| own.tier(&Groups::of(topology, pod))).collect();
-    let least = tiers.iter().min().copied().unwrap_or(0);
-    let nearest: Vec<_> = (0..pods.len()).filter(|pod| tiers[*pod] == least).collect();
-    nearest.get(cpu % nearest.len().max(1)).copied().unwrap_or(0)
+/// For each CPU that belongs to no pod, the pod for its items.
+#[derive(Debug, Default)]
+pub(crate) struct NearestPods {
+    pods: usize,
+    of: BTreeMap<usize, usize>,
+}
+
+impl NearestPods {
+    /// Chooses one of the nearest pods for each CPU of no pod. The CPU's number decides among these pods, so that such
+    /// CPUs are spread over them.
+    pub(crate) fn derive(topology: &Topology, pods: &Pods) -> Self {
+        let cpus = || topology.cpus().iter();
+        let mut alone = cpus().filter(|cpu| pods.pod_of(cpu.id).is_none()).peekable();
+        if alone.peek().is_none() {
+            return Self { pods: pods.pods().len(), of: BTreeMap::new() };
+        }
+        let (mut in_cache, mut in_node) = (BTreeMap::new(), BTreeMap::new());
+        for cpu in cpus() {
+            // A CPU also belongs to a pod that it only leads to.
+            if let Some(pod) = pods.pod_of(cpu.id).filter(|pod| pods.pods()[*pod].contains(cpu.id)) {
+                in_cache.entry(cpu.cache).or_insert_with(BTreeSet::new).insert(pod);
+                in_node.entry(cpu.node).or_insert_with(BTreeSet::new).insert(pod);
+            }
+        }
+        let lists = |sets: BTreeMap<usize, BTreeSet<usize>>| -> BTreeMap<usize, Vec<usize>> {
+            sets.into_iter().map(|(group, pods)| (group, pods.into_iter().collect())).collect()
+        };
+        let (in_cache, in_node) = (lists(in_cache), lists(in_node));
+        let nearest = |cpu: &Cpu| {
+            let near = in_cache.get(&cpu.cache).or_else(|| in_node.get(&cpu.node))?;
+            Some((cpu.id, near[cpu.id % near.len()]))
+        };
+        Self { pods: pods.pods().len(), of: alone.filter_map(nearest).collect() }
+    }
+
+    /// Returns the pod for items of a CPU that belongs to no pod.
+    pub(crate) fn nearest(&self, cpu: usize) -> usize {
+        // If no pod is near, all pods are equally far.
+        let any = || cpu.checked_rem(self.pods).unwrap_or(0);
+        self.of.get(&cpu).copied().unwrap_or_else(any)
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::pods::{AffinityScope, Pods};
+    use super::super::pods::AffinityScope;
     use super::*;
     use proptest::prelude::*;
 
@@ -148,14 +173,41 @@ mod tests {
         assert_eq!(order(&neighbours, 2, 4), [3, 0, 1]);
     }
 
+    /// Returns the pods that consist of these CPUs only.
+    fn restricted(topology: &Topology, scope: AffinityScope, mask: &CpuSet) -> Pods {
+        let all = topology.cpus().iter().map(|cpu| cpu.id).collect();
+        Pods::derive(topology, scope, &all).restricted(mask)
+    }
+
+    /// Returns the same as [`NearestPods::nearest`]. Compares the groups of the CPU with those of each pod.
+    fn nearest_by_groups(topology: &Topology, pods: &[CpuSet], cpu: usize) -> usize {
+        let own = Groups::of(topology, &CpuSet::single(cpu));
+        let tier = |pod| {
+            let of = Groups::of(topology, pod);
+            if !own.caches.is_disjoint(&of.caches) {
+                0
+            } else {
+                1 + u8::from(own.nodes.is_disjoint(&of.nodes))
+            }
+        };
+        let tiers: Vec<_> = pods.iter().map(tier).collect();
+        let least = tiers.iter().min().copied().unwrap_or(0);
+        let nearest: Vec<_> = (0..pods.len()).filter(|pod| tiers[*pod] == least).collect();
+        nearest.get(cpu % nearest.len().max(1)).copied().unwrap_or(0)
+    }
+
     #[test]
     fn a_cpu_of_no_pod_goes_to_a_near_one() {
         let topology = Topology::uniform(2, 2, 2, 1);
-        let few: Vec<CpuSet> = ["0", "2", "3", "6"].map(|list| list.parse().unwrap()).to_vec();
-        let home = |cpu| nearest_pod(&topology, &few, cpu);
-        assert_eq!([1, 7, 4].map(home), [0, 3, 3], "a pod of the same cache, otherwise of the same node");
-        let far: Vec<CpuSet> = ["0", "2"].map(|list| list.parse().unwrap()).to_vec();
-        assert_eq!([4, 5, 6, 7].map(|cpu| nearest_pod(&topology, &far, cpu)), [0, 1, 0, 1], "alternately");
+        let nearest = |pods: &str| {
+            let pods = restricted(&topology, AffinityScope::Cpu, &pods.parse().unwrap());
+            NearestPods::derive(&topology, &pods)
+        };
+        let few = nearest("0,2,3,6");
+        let near = [1, 7, 4].map(|cpu| few.nearest(cpu));
+        assert_eq!(near, [0, 3, 3], "a pod of the same cache, otherwise of the same node");
+        let far = nearest("0,2");
+        assert_eq!([4, 5, 6, 7].map(|cpu| far.nearest(cpu)), [0, 1, 0, 1], "alternately");
     }
 
     proptest! {
@@ -169,6 +221,22 @@ mod tests {
                 let mut found = order(&neighbours, pod, pods.len());
                 found.sort_unstable();
                 prop_assert_eq!(found, (0..pods.len()).filter(|other| *other != pod).collect::<Vec<_>>());
+            }
+        }
+
+        #[test]
+        fn a_cpu_of_no_pod_goes_to_one_of_the_nearest(
+            (nodes, caches, cores) in (1..4_usize, 1..4_usize, 1..5_usize),
+            scope in proptest::sample::select(AffinityScope::ALL.to_vec()),
+            mask in proptest::collection::vec(any::<bool>(), 64),
+        ) {
+            let topology = Topology::uniform(nodes, caches, cores, 2);
+            let mask = topology.cpus().iter().map(|cpu| cpu.id).filter(|cpu| mask[cpu % 64]).collect();
+            let pods = restricted(&topology, scope, &mask);
+            let nearest = NearestPods::derive(&topology, &pods);
+            for cpu in (0..topology.cpus().len() + 9).filter(|cpu| pods.pod_of(*cpu).is_none()) {
+                let expected = nearest_by_groups(&topology, pods.pods(), cpu);
+                prop_assert_eq!(nearest.nearest(cpu), expected, "{}", cpu);
             }
         }
     }

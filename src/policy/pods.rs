@@ -172,8 +172,8 @@ impl Pods {
             (0..).zip(self.pods.iter().map(|pod| pod.intersection(mask))).collect();
         left.retain(|(_, pod)| !pod.is_empty());
         left.sort_by_key(|(_, pod)| pod.first());
-        let number = |old: usize| left.iter().position(|(own, _)| *own == old);
-        let numbers: Vec<Option<usize>> = (0..self.pods.len()).map(number).collect();
+        let mut numbers = vec![None; self.pods.len()];
+        left.iter().enumerate().for_each(|(number, (old, _))| numbers[*old] = Some(number));
         Self {
             pod_of: self.pod_of.iter().map(|pod| pod.and_then(|pod| numbers[pod])).collect(),
             pods: left.into_iter().map(|(_, pod)| pod).collect(),

@@ -133,7 +133,7 @@ impl ExecutorInner {
                 let pools = &self.upkeep.pools;
                 let make = |key| Class::new(key, &self.topology, &self.placement, Arc::clone(pools));
                 let user = known.user(|key| pools.class(key, make));
-                let pod = known.pod_for(self.placement.slot_info(slot).cpu, &self.topology);
+                let pod = known.pod_for(self.placement.slot_info(slot).cpu);
                 PoolChoice { pool: user.pool(pod), user: Some(user) }
             }
         }

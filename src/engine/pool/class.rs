@@ -20,7 +20,7 @@ use crate::policy::attrs::{Moves, PoolAttrs};
 use crate::policy::concurrency::PodId;
 use crate::policy::cpu_set::CpuSet;
 use crate::policy::locks::Rank;
-use crate::policy::neighbours::{self, Neighbours};
+use crate::policy::neighbours::{NearestPods, Neighbours};
 use crate::policy::pods::Pods;
 use crate::policy::topology::Topology;
 use crate::protocol::exchange::{Exchange, Helpers};
@@ -102,6 +102,8 @@ pub(crate) struct Seat {
 pub(crate) struct Division {
     attrs: PoolAttrs,
     pods: Pods,
+    /// The pods for CPUs that belong to no pod, if there is no pod of all CPUs.
+    nearest: NearestPods,
     key: ClassKey,
     /// The class that was found last.
     class: Weak<Class>,
@@ -119,7 +121,8 @@ impl Division {
             pods: pods.pods().to_vec(),
             outside: pods.pods().len() > 1 && moves != Moves::Items,
         };
-        Self { attrs: attrs.clone(), pods, key, class: Weak::new() }
+        let nearest = if key.outside { NearestPods::default() } else { NearestPods::derive(topology, &pods) };
+        Self { attrs: attrs.clone(), pods, nearest, key, class: Weak::new() }
     }
 
     pub(crate) fn is_of(&self, attrs: &PoolAttrs) -> bool {
@@ -128,12 +131,11 @@ impl Division {
 
     /// Returns the pod for items that are queued on `cpu`. A CPU that belongs to a pod leads to that pod. Any other
     /// CPU leads to the pod of all CPUs or, if there is no such pod, to one of the nearest pods.
-    pub(crate) fn pod_for(&self, cpu: usize, topology: &Topology) -> PodId {
-        let pods = self.pods.pods();
+    pub(crate) fn pod_for(&self, cpu: usize) -> PodId {
         let pod = match self.pods.pod_of(cpu) {
             Some(own) => own,
-            None if self.key.outside => pods.len(),
-            None => neighbours::nearest_pod(topology, pods, cpu),
+            None if self.key.outside => self.pods.pods().len(),
+            None => self.nearest.nearest(cpu),
         };
         pod as PodId
     }
