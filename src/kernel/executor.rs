@@ -149,7 +149,8 @@ pub trait ExecutorExt: Sealed {
     fn freeze_busy(&self) -> bool;
 
     /// Thaws freezable queues. Their items start again, in order and within the limits, including limits that were set
-    /// while the queues were frozen. Does nothing if the executor is not frozen.
+    /// while the queues were frozen. The order is that of
+    /// [`set_max_active`](crate::WorkQueue::set_max_active). Does nothing if the executor is not frozen.
     #[doc(alias = "thaw_workqueues")]
     fn thaw(&self);
 

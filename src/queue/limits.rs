@@ -17,8 +17,9 @@ impl WorkQueue {
 
     /// Sets the limit of active items. It must be 1 to 512, or 1 to 2000 for a plain [unbound](Self::unbound) queue.
     ///
-    /// Raising the limit immediately starts waiting items, in order. Lowering the limit does not stop active items, so
-    /// the new limit holds only once enough of these items have ended.
+    /// Raising the limit immediately starts waiting items, in order. But while a preempted thread is handing a slot to
+    /// an item, later items can overtake this item. Lowering the limit does not stop active items, so the new limit
+    /// holds only once enough of these items have ended.
     ///
     /// # Examples
     ///

@@ -122,7 +122,9 @@ impl Queue {
 }
 
 impl Limiter {
-    /// Starts items of the waiting list while there are free slots for them. The caller keeps the limiter alive.
+    /// Starts items of the waiting list while there are free slots for them. The items leave the list in order. But if
+    /// this thread is preempted before it pushes an item to the worklist, later items can overtake this item. The
+    /// caller keeps the limiter alive.
     fn start_listed(&self) {
         while self.cell.start_listed() {
             route::submit(self.next_active());
