@@ -416,6 +416,7 @@ fn hooks_are_not_destroyed_on_the_managers_thread() {
     assert!(threads.iter().all(|thread| !thread.ends_with("/manager")), "{threads:?}");
 }
 
+/// spec: P1.5 (the manager is supervised): requests, duties and timers outlive a panic.
 #[test]
 fn a_manager_that_panics_goes_on_and_loses_nothing() {
     use super::inbox::Point::{Admission, Duty, Making, Request, Round, Taken, Timer};
