@@ -74,7 +74,8 @@ impl<T> JoinHandle<T> {
     /// * [`JoinError::Panicked`] with the payload, if the item panicked.
     /// * [`JoinError::Cancelled`] if the item was cancelled before it began, and [`JoinError::DeadlinePassed`] if its
     ///   deadline had passed before it began.
-    /// * [`JoinError::WouldDeadlock`] if the caller is the item, or holds the only slot in which the item can run.
+    /// * [`JoinError::WouldDeadlock`] if the caller is the item, or holds the only slot in which the item can run. If
+    ///   the item has a deadline, the holder of the only slot waits until the deadline instead.
     /// * [`JoinError::Forked`] in a forked process, if the item had not ended before the fork.
     pub fn join(mut self) -> Result<T, JoinError> {
         self.wait()?;

@@ -3,8 +3,9 @@
 use std::sync::mpsc;
 use std::time::Duration;
 
+use cmwq::blocking::block_on;
 use cmwq::kernel::{ExecutorExt, WorkQueueBuilderExt};
-use cmwq::{JoinError, JoinHandle, WaitError, Work, WorkQueue, WorkQueueBuilder};
+use cmwq::{CancelToken, JoinError, JoinHandle, WaitError, Work, WorkQueue, WorkQueueBuilder};
 use fastrand::Rng;
 
 use crate::support::{
@@ -74,6 +75,40 @@ fn the_holder_of_the_only_slot_cannot_join_an_item_that_needs_it() {
         queue.spawn(outer).unwrap().join().unwrap();
         assert_eq!(told.recv_timeout(SOON).unwrap(), "the outer item is done");
         assert_eq!(told.recv_timeout(SOON).unwrap(), "it went on", "the item was detached");
+    }
+}
+
+/// spec: F5.9, I3.5: a cancelled token or a deadline ends the wait for an item that has no slot. So the holder of the
+/// only slot can join such an item.
+#[test]
+fn the_holder_of_the_only_slot_can_join_an_item_that_a_token_or_deadline_ends() {
+    let _limit = time_limit();
+    let executor = one_cpu();
+    let soon = Duration::from_millis(50);
+    for queue in with_one_slot() {
+        let queue = queue.build_on(&executor).unwrap();
+        let inner = queue.clone();
+        let outer = move || {
+            let unreachable = || -> () { unreachable!("the item has no slot") };
+            let cancelled = || {
+                let token = CancelToken::new();
+                let item = inner.item(unreachable).token(&token).spawn().unwrap();
+                token.cancel();
+                item
+            };
+            let late = || inner.item(unreachable).within(soon).spawn().unwrap();
+            let joins = [
+                JoinHandle::join,
+                |item: JoinHandle<()>| item.join_timeout(SOON).unwrap(),
+                |item: JoinHandle<()>| item.join_cancellable().unwrap(),
+                |item: JoinHandle<()>| block_on(item),
+            ];
+            (joins.map(|join| join(cancelled())), joins.map(|join| join(late())))
+        };
+        let (by_token, by_deadline) = queue.spawn(outer).unwrap().join().unwrap();
+        assert!(by_token.iter().all(|answer| matches!(answer, Err(JoinError::Cancelled))), "{by_token:?}");
+        let are_late = by_deadline.iter().all(|answer| matches!(answer, Err(JoinError::DeadlinePassed)));
+        assert!(are_late, "{by_deadline:?}");
     }
 }
 

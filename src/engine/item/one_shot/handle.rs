@@ -161,9 +161,11 @@ impl<T> RawHandle<T> {
             return Ok(());
         }
         waits::check_origin(self.origin)?;
+        if self.cancel_if_asked() {
+            return Ok(());
+        }
         self.check_wait()?;
-        let item = self.item();
-        let has_deadline = self.token().is_some_and(|token| token.deadline() < Time::NEVER);
+        let (item, has_deadline) = (self.item(), self.has_deadline());
         let target = Target::OneShot { item, limiter: self.limiter, state: self.state(), has_deadline };
         waits::wait(target, until, || self.is_finished(), |until| self.sleep(until))
     }
@@ -172,8 +174,22 @@ impl<T> RawHandle<T> {
         self.head.as_ptr().cast::<Header>().cast_const()
     }
 
-    /// Refuses a wait if the calling item would wait for itself.
+    fn has_deadline(&self) -> bool {
+        self.token().is_some_and(|token| token.deadline() < Time::NEVER)
+    }
+
+    /// If the item's token is cancelled and the item has not begun, cancels the item. Returns whether this call has
+    /// cancelled the item. The caller has checked that this is not a forked process.
+    fn cancel_if_asked(&self) -> bool {
+        self.token().and_then(Token::reason).is_some_and(|reason| self.cancel_for(reason))
+    }
+
+    /// Refuses a wait if the calling item would wait for itself. A deadline ends the wait for an item that has not
+    /// begun, even if this item cannot get a slot. The calling item has begun, so it is not such an item.
     fn check_wait(&self) -> Result<(), WaitError> {
+        if self.has_deadline() && !self.state().load().has_begun() {
+            return Ok(());
+        }
         match waits::check_one_shot(self.item(), self.limiter) {
             // The item has ended since the caller's check. It no longer holds its slot, so the calling item may seem to
             // block the lane alone. But the wait is over.
@@ -188,6 +204,9 @@ impl<T> RawHandle<T> {
             return Ok(true);
         }
         waits::check_origin(self.origin)?;
+        if self.cancel_if_asked() {
+            return Ok(true);
+        }
         self.check_wait()?;
         let Some(_watch) = token.nudge_on_cancel(self.state().key()) else { return Ok(self.is_finished()) };
         let until = Until::FOREVER.or_at(token.deadline());

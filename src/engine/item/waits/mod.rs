@@ -2,9 +2,10 @@
 //!
 //! This module first checks whether the wait can end, and then waits under a *blocking guard*, through which a worker
 //! tells its pool that it blocks. Every build refuses a wait for the caller's own item. Every build also refuses a wait
-//! for an item that needs a slot if the caller, and items that cannot end before the caller, hold all of these slots. A
-//! debug build also refuses a wait that closes a cycle of items that wait for each other. See `register`. A thread that
-//! is not a worker has no item, so these checks refuse none of its waits.
+//! for an item that needs a slot if the caller, and items that cannot end before the caller, hold all of these slots,
+//! unless the item's token or deadline ends the wait. A debug build also refuses a wait that closes a cycle of items
+//! that wait for each other. See `register`. A thread that is not a worker has no item, so these checks refuse none of
+//! its waits.
 
 pub(crate) mod block_on;
 pub(crate) mod register;
