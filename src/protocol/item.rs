@@ -253,9 +253,10 @@ impl<E: HasTicket, T: PartialEq, C> ItemCell<E, T, C> {
         (would_have_run, self.drop_handle())
     }
 
-    /// Ends the run.
+    /// Ends the run. If the item is not put back, calls `tells` before it wakes the threads and tasks that wait for the
+    /// run. If the item is put back, the caller has the entry of the next run, for which a task must not wait here.
     #[inline]
-    pub(crate) fn end(&self) -> Ended<E> {
+    pub(crate) fn end(&self, tells: impl FnOnce()) -> Ended<E> {
         let (end, over) = self.update(|state| {
             let (next, end) = state.end();
             (next, (end, next.is_over()))
@@ -263,12 +264,12 @@ impl<E: HasTicket, T: PartialEq, C> ItemCell<E, T, C> {
         match end {
             End::Idle if over => Ended::Last,
             End::Idle => Ended::Idle,
-            End::PutBack | End::Slow => self.end_slowly(),
+            End::PutBack | End::Slow => self.end_slowly(tells),
         }
     }
 
     #[cold]
-    fn end_slowly(&self) -> Ended<E> {
+    fn end_slowly(&self, tells: impl FnOnce()) -> Ended<E> {
         self.add_handle();
         let (kept, waiting, _alarm) = {
             let mut slow_state = self.slow_state.lock();
@@ -281,6 +282,9 @@ impl<E: HasTicket, T: PartialEq, C> ItemCell<E, T, C> {
             self.detach(&slow_state);
             (kept, waiting, stop)
         };
+        if kept.is_none() && waiting.is_some() {
+            tells();
+        }
         tell(waiting);
         match (kept, self.drop_handle()) {
             (Some(entry), _) => Ended::PutBack(entry),

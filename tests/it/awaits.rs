@@ -8,10 +8,10 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use cmwq::blocking::block_on;
-use cmwq::{JoinError, QueueError, ShutdownError, WaitError, Work, WorkQueue};
+use cmwq::{JoinError, JoinHandle, QueueError, ShutdownError, WaitError, Work, WorkQueue};
 
 use crate::support::{
-    Door, SOON, all_kinds, builder, cpus, held, holds_within, on_each_executor, one_cpu, stress,
+    Door, SOON, all_kinds, begun_on, builder, cpus, held, holds_within, on_each_executor, one_cpu, stress,
 };
 
 /// A runtime of one thread, which polls the tasks that are woken.
@@ -365,6 +365,74 @@ fn an_item_may_poll_what_comes_after_it() {
     };
     assert_eq!(polled.unwrap().join().unwrap().join().unwrap(), 7);
     assert!(holds_within(SOON, || count.0.load(Ordering::Relaxed) == 1));
+}
+
+/// spec: F5.9: a waker that an item's worker calls may wait for a new item, even if the new item gets the memory of the
+/// item that has ended. Without the caches of free cells, the new item usually gets other memory.
+#[test]
+fn a_waker_may_join_an_item_in_the_memory_of_the_one_that_has_ended() {
+    type Item = JoinHandle<usize>;
+    struct Joins {
+        ended: Mutex<Option<Item>>,
+        spawn: fn(&WorkQueue, Door) -> Item,
+        other: WorkQueue,
+        tell: Mutex<mpsc::Sender<Result<usize, JoinError>>>,
+    }
+    impl Wake for Joins {
+        fn wake(self: Arc<Self>) {
+            let ended = self.ended.lock().unwrap().take().unwrap();
+            ended.join().unwrap();
+            let (spawn, open) = (self.spawn, Door::default());
+            open.open();
+            let answer = spawn(&self.other, open).join();
+            self.tell.lock().unwrap().send(answer).unwrap();
+        }
+    }
+    let executor = cpus(2);
+    let [queue, other] = ["q", "other"].map(|name| WorkQueue::builder(name).build_on(&executor).unwrap());
+    let spawn = |queue: &WorkQueue, door: Door| {
+        let item = move || {
+            door.wait();
+            7
+        };
+        queue.spawn(item).unwrap()
+    };
+    let door = Door::default();
+    let (tell, told) = mpsc::channel();
+    let (ended, tell) = (Mutex::new(Some(spawn(&queue, door.clone()))), Mutex::new(tell));
+    let joins = Arc::new(Joins { ended, spawn, other, tell });
+    let waker = Waker::from(Arc::clone(&joins));
+    let mut ended = joins.ended.lock().unwrap();
+    assert!(Pin::new(ended.as_mut().unwrap()).poll(&mut Context::from_waker(&waker)).is_pending());
+    drop(ended);
+    door.open();
+    let answer = told.recv_timeout(SOON).unwrap();
+    assert!(matches!(answer, Ok(7)), "{answer:?}");
+}
+
+/// spec: F5.9: a waker that an item's worker calls may flush the item, which the waker has queued to another queue.
+#[test]
+fn a_waker_may_flush_the_item_whose_run_has_ended() {
+    struct Flushes {
+        work: Work,
+        other: WorkQueue,
+        tell: Mutex<mpsc::Sender<Result<bool, WaitError>>>,
+    }
+    impl Wake for Flushes {
+        fn wake(self: Arc<Self>) {
+            assert_eq!(self.other.enqueue(&self.work), Ok(true));
+            self.tell.lock().unwrap().send(self.work.flush()).unwrap();
+        }
+    }
+    let executor = cpus(2);
+    let [queue, other] = ["q", "other"].map(|name| WorkQueue::builder(name).build_on(&executor).unwrap());
+    let (work, door, _) = begun_on(&queue);
+    let (tell, told) = mpsc::channel();
+    let waker = Waker::from(Arc::new(Flushes { work: work.clone(), other, tell: Mutex::new(tell) }));
+    let mut flushed = Box::pin(work.flush_async());
+    assert!(flushed.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+    door.open();
+    assert_eq!(told.recv_timeout(SOON).unwrap(), Ok(true));
 }
 
 /// spec: I1.6: `block_on` sleeps until a foreign thread wakes it.

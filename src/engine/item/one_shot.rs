@@ -19,7 +19,7 @@ use std::mem::{ManuallyDrop, needs_drop};
 use std::ptr::NonNull;
 use std::thread::Result as RunResult;
 
-use crate::policy::one_shot::{Finish, Take};
+use crate::policy::one_shot::{Finish, Take, Waiting};
 use crate::protocol::one_shot::OneShotCell;
 use crate::sys::fork::Origin;
 
@@ -27,7 +27,7 @@ use crate::engine::queue::shard::Limiter;
 use crate::engine::refusal::Cancelled;
 use crate::engine::user_code::contain;
 use crate::engine::worker::current::ONE_SHOT;
-use crate::engine::worker::worker_thread::{NotRun, WorkerThread};
+use crate::engine::worker::worker_thread::{self, NotRun, WorkerThread};
 
 use self::handle::RawHandle;
 use super::cells::Chunk;
@@ -47,8 +47,13 @@ struct OneShot<F: Closure<T>, T, O> {
 /// cancelled it, `cancelled` is called. If the item does not run for another reason, the owner is dropped. In all these
 /// cases, the closure is already gone.
 pub(crate) trait Owner: Send {
-    /// Notes that the item begins. The worker that is about to run the item calls this with the item's address.
+    /// Notes that the item begins. The worker that is about to run the item calls this with the item's address. The
+    /// worker calls this again if it has called [`ends`](Self::ends), but still keeps the item.
     fn begins(&self, _item: NonNull<Header>) {}
+
+    /// Notes that the item is about to be over. Afterwards, another item may get its address. The thread that takes the
+    /// item's entry off its list calls this.
+    fn ends(&self) {}
 
     /// Tells the owner that the item was cancelled through its token or its handle, and did not run. The item's closure
     /// is already gone.
@@ -270,25 +275,37 @@ where
         let ended = if result.is_ok() { Ended::Well } else { Ended::Panicked };
         *contents = Contents::Result(result);
         let key = state.key();
+        owner.ends();
         match state.finish() {
             Finish::Leave => owner.ran(ended),
             Finish::Wake(waiting) => {
-                OneShotCell::wake(key, waiting);
                 owner.ran(ended);
+                wake(entry.item(), key, waiting);
             }
-            Finish::Free => {
-                // SAFETY: the handle is gone, so only this thread uses the contents.
-                let contents = unsafe { &mut *cell.as_ref().contents.get() };
-                let Contents::Result(result) = std::mem::replace(contents, Contents::Gone) else {
-                    unreachable!("only a handle takes the result of an item that has run")
-                };
-                // SAFETY: the handle is gone, and so are the contents.
-                unsafe { end_alone(cell, result, owner) };
-            }
+            // SAFETY: according to `finish`, the handle is gone, so only this thread uses the cell and its result.
+            Finish::Free => unsafe { end_left_alone(cell, owner) },
             Finish::Unlisten => unreachable!("`finish` removes the alarm of an item that listens"),
         }
     }
     worker.complete(entry);
+}
+
+/// Ends an item whose handle was dropped during the run, and whose result is in the cell.
+///
+/// # Safety
+///
+/// The cell was made for `F`, `T` and `O`, it has no handle, and the entry's side ends here.
+#[inline]
+unsafe fn end_left_alone<F: Closure<T>, T, O: Owner>(cell: NonNull<OneShot<F, T, O>>, owner: O) {
+    // The destructor of the result may wait for the owner.
+    owner.begins(cell.cast());
+    // SAFETY: the caller promises that no other thread uses the contents.
+    let contents = unsafe { &mut *cell.as_ref().contents.get() };
+    let Contents::Result(result) = std::mem::replace(contents, Contents::Gone) else {
+        unreachable!("only a handle takes the result of an item that has run")
+    };
+    // SAFETY: the handle is gone, and so are the contents.
+    unsafe { end_alone(cell, result, owner) };
 }
 
 /// Ends an item that has run and has no handle. Drops the item's result, or passes the payload of its panic to the
@@ -336,19 +353,32 @@ unsafe fn end_without_run<F: Closure<T>, T, O: Owner>(
     // until it is freed below.
     let state = unsafe { &cell.as_ref().head.cell };
     let key = state.key();
+    owner.ends();
     let finish = if detached { Finish::Free } else { state.abandon(given_up.is_late()) };
-    if let Finish::Wake(waiting) = finish {
-        OneShotCell::wake(key, waiting);
-    }
     match given_up {
         // The queue or the executor gave the item up, so the owner is only dropped.
         Abandoned::Ready => drop(owner),
         Abandoned::Obstructed(_) | Abandoned::Cancelled { .. } => owner.cancelled(),
     }
-    if finish == Finish::Free {
+    match finish {
+        Finish::Wake(waiting) => wake(cell.cast(), key, waiting),
         // SAFETY: the handle is gone, and the entry's side ends here. The contents are gone.
-        drop(unsafe { Chunk::of(cell) });
+        Finish::Free => drop(unsafe { Chunk::of(cell) }),
+        Finish::Leave | Finish::Unlisten => {}
     }
+}
+
+/// Wakes the thread and the task that wait for an item that is over. The handle may have freed the item's cell. The
+/// owner already knows of the end, because the waker of the task may wait for the owner.
+fn wake(item: NonNull<Header>, key: usize, waiting: Waiting) {
+    if waiting.has_task() {
+        worker_thread::with_current(|worker| {
+            if let Some(worker) = worker {
+                worker.outlives(item);
+            }
+        });
+    }
+    OneShotCell::wake(key, waiting);
 }
 
 /// # Safety

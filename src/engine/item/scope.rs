@@ -349,6 +349,10 @@ impl Owner for Member {
         self.scope_state().roll.begins(self.number, item.as_ptr().addr());
     }
 
+    fn ends(&self) {
+        self.scope_state().roll.strike(self.number);
+    }
+
     fn cancelled(self) {
         // The item does not count as dropped, because its user has asked for the cancel or for the deadline.
         ManuallyDrop::new(self).leave();

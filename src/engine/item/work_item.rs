@@ -277,7 +277,7 @@ unsafe fn run(
     if let Err(payload) = result {
         discard(payload);
     }
-    match work.cell.end() {
+    match work.cell.end(|| worker.outlives(item.cast())) {
         Ended::Idle => {}
         Ended::PutBack(next) => route::put_back(next),
         // SAFETY: according to `end`, the item is over.

@@ -12,13 +12,17 @@ use crate::engine::item::work::WorkItem;
 use crate::engine::queue::shard::{Limiter, Shard};
 use crate::engine::queue::workqueue::Queue;
 
+use super::worker_thread::WorkerThread;
+
 /// The addresses of a worker's item and of the shard through which the item came. All threads may compare the
 /// addresses. In general, only the worker's own thread may follow them. But while the item is in the register of
 /// `waits`, a thread that holds the register's lock may follow the addresses, too. Until an entry is completed, the
-/// entry keeps its queue alive. During a run, the entry also keeps its item alive.
+/// entry keeps its queue alive. During a run, the entry also keeps its item alive, so only code that has found `work`
+/// set follows the item's address.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Current {
     pub(crate) shard: NonNull<Shard>,
+    /// The item. After [`WorkerThread::outlives`], this is the address of the worker.
     pub(crate) item: *const Header,
     /// The item, if it is reusable and its function is running. The field is [`ONE_SHOT`] while the function of a
     /// one-shot is running, and null otherwise.
@@ -86,6 +90,19 @@ impl Current {
         // SAFETY: as in `pending_on`. Another thread calls this method only while it may follow the addresses (see
         // `Current`) and the item's function runs.
         unsafe { self.reusable().as_ref() }?.cell.with_kept(look)
+    }
+}
+
+impl WorkerThread {
+    /// Notes that the run of this item is over and that its worker is about to run code of a task. The code may wait
+    /// for another run of the item, or for a new item at the same address. So until the worker completes the entry, its
+    /// own address stands for the item. No item and no other worker has this address.
+    #[cold]
+    pub(crate) fn outlives(&self, item: NonNull<Header>) {
+        let current = self.current.get().filter(|current| std::ptr::eq(current.item, item.as_ptr()));
+        if let Some(current) = current {
+            self.current.set(Some(Current { item: std::ptr::from_ref(self).cast(), ..current }));
+        }
     }
 }
 

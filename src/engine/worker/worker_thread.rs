@@ -66,7 +66,7 @@ pub(crate) struct WorkerThread {
     pub(super) weak_guards: Cell<u32>,
     /// The item that the worker executes, until the item's entry is completed. [`current`](Self::current) adds the
     /// item's `work`, which is null here.
-    current: Cell<Option<Current>>,
+    pub(super) current: Cell<Option<Current>>,
     /// The current item's [`work`](Current::work). It is a cell of its own because it changes during the execution.
     called: Cell<*const WorkItem>,
     /// The entry that the worker executes next, bypassing the worklist. The last completed entry passed its slot to

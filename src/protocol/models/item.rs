@@ -225,7 +225,7 @@ impl Model {
     }
 
     fn end(&self, entry: Entry) {
-        match self.item.end() {
+        match self.item.end(|| ()) {
             Ended::Idle => {}
             Ended::PutBack(Entry(shard)) => self.put(shard),
             Ended::Last => self.item.free(),
@@ -275,7 +275,7 @@ impl Model {
                 self.item.load()
             );
             assert!(matches!(self.item.begin(id, Entry(shard as usize)), Popped::Run(_)));
-            assert_eq!(self.item.end(), Ended::Idle);
+            assert_eq!(self.item.end(|| ()), Ended::Idle);
         }
         self.drop_handle();
         self.assert_gone();

@@ -179,7 +179,7 @@ impl World {
             return;
         }
         let work = self.items[item].work.expect("only reusable items are in this state");
-        match self.works[work].cell.end() {
+        match self.works[work].cell.end(|| ()) {
             Ended::Idle => {}
             Ended::PutBack(next) => self.items[next.item].state = State::Active,
             Ended::Last => unreachable!("it has a handle"),

@@ -25,8 +25,10 @@
 //!   item's state is then read as not begun. That item has no slot, and will not get one.
 //! * A flush is registered after it has begun and has counted its items. The tickets for which the flush waits do not
 //!   change, and a stuck item has not reported to the flush.
-//! * The register knows an item by its address. The address of an item is not reused while a worker works for the item
-//!   or a thread waits for the item.
+//! * The register knows an item by its address. The address is not reused while the item's function runs or a thread
+//!   waits for the item. An item leaves the roll of its scope before it is over. After the end of an item, its worker
+//!   may run the waker of a task, which waits for other items. By then, the worker's
+//!   [own address](WorkerThread::outlives) stands for the item.
 //!
 //! **Forks.** A forked process has a register of its own. The child does not use the parent's register, because that
 //! register names scopes whose frames end in the child without a wait for the items. A thread of the parent may also

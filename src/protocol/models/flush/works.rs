@@ -48,7 +48,7 @@ impl Work {
         match self.0.begin(SHARD, entry) {
             Popped::Run(entry) | Popped::RunCarrying(entry) => {
                 run();
-                assert!(matches!(self.0.end(), Ended::Idle));
+                assert!(matches!(self.0.end(|| ()), Ended::Idle));
                 queue.complete(&entry);
             }
             Popped::Stale(entry) => queue.complete(&entry),
