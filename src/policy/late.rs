@@ -174,8 +174,8 @@ mod tests {
         assert!(!watch.ease(at(1250)), "a worker is still late");
     }
 
-    /// The manager has read the clock, and waits for the pool's lock. Meanwhile a worker arrives. So the manager's check
-    /// has an earlier time than the worker's arrival.
+    /// The manager has read the clock, and waits for the pool's lock. Meanwhile a worker arrives. So the manager's
+    /// check has an earlier time than the worker's arrival.
     #[test]
     fn a_check_with_an_old_time_does_not_end_the_lateness() {
         let mut watch = watch();

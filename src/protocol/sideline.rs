@@ -1,6 +1,7 @@
 //! The sideline of a pool. The sideline holds the entries that come before the entries on the pool's worklist: entries
-//! that were *put back*, and behind these, entries that were *moved aside* from the worklist. The sideline also holds the mark that the pool is *abandoned*. An abandoned pool runs nothing any more, because the
-//! pool's executor was shut down.
+//! that were *put back*, and behind these, entries that were *moved aside* from the worklist. The sideline also holds
+//! the mark that the pool is *abandoned*. An abandoned pool runs nothing any more, because the pool's executor was shut
+//! down.
 //!
 //! The sideline also contains the [lines](super::turns) of the queues that take turns. The entries in these lines come
 //! after the entries that were put back, and take turns with the entries of the worklist. The entries that were moved
@@ -124,8 +125,8 @@ impl<E: Bound> Sideline<E> {
         Ok(())
     }
 
-    /// Moves an entry aside, behind all entries that were put back or moved aside. The caller has seen that the pool is not
-    /// abandoned, and calls [`show`](Self::show) afterwards.
+    /// Moves an entry aside, behind all entries that were put back or moved aside. The caller has seen that the pool is
+    /// not abandoned, and calls [`show`](Self::show) afterwards.
     pub(crate) fn push_back(&mut self, entry: E) {
         debug_assert!(!self.is_abandoned, "an entry was moved to the sideline of a pool that is abandoned");
         self.bound += usize::from(entry.is_bound());

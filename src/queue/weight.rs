@@ -25,14 +25,14 @@ impl WorkQueueBuilder {
     ///
     /// Weights change neither the order of a queue's items nor the queue's limits. While an item waits for a slot of
     /// `max_active`, it does not compete for a worker. The pool charges items for the CPU time that they use, but not
-    /// for the time for which they sleep. An item that moves to another pod, or that a rescuer takes, is charged for the
-    /// length that the pool expects, and for 100 ms at most. The pool does not charge for the CPU time of an item that
-    /// its issuer runs ([`WhenFull::CallerRuns`](crate::WhenFull::CallerRuns)), or of the parts of
+    /// for the time for which they sleep. An item that moves to another pod, or that a rescuer takes, is charged for
+    /// the length that the pool expects, and for 100 ms at most. The pool does not charge for the CPU time of an item
+    /// that its issuer runs ([`WhenFull::CallerRuns`](crate::WhenFull::CallerRuns)), or of the parts of
     /// [forks](crate::join) that other threads than the forking one run.
     ///
     /// High-priority queues use other pools than normal queues, with or without weights. Each pool divides only its own
-    /// workers. So a queue whose items are queued in one [pod](crate::AffinityScope), a group of CPUs that share a pool,
-    /// competes with the queues of that pod.
+    /// workers. So a queue whose items are queued in one [pod](crate::AffinityScope), a group of CPUs that share a
+    /// pool, competes with the queues of that pod.
     ///
     /// An item of a weighted queue takes the pool's lock when it is queued and when it starts. While weighted queues
     /// have waiting items, or have used more than their share, the pool's workers take the lock for each item. The pool

@@ -52,8 +52,8 @@ pub(crate) struct Class {
     registered: Arc<Pools>, // I
     pods: Vec<Pod>, // I
     pub(crate) exchange: Exchange, // A
-    /// The pools, indexed by pod. Each pool is made when it is first used. The pools that are found here are registered,
-    /// so a shutdown and a new manager find each pool to which threads may push.
+    /// The pools, indexed by pod. Each pool is made when it is first used. The pools that are found here are
+    /// registered, so a shutdown and a new manager find each pool to which threads may push.
     pools: Box<[OnceLock<Weak<Pool>>]>, // A
     members: Mutex<Members>, // C
 }

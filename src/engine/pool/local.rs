@@ -55,8 +55,8 @@ impl Pool {
     }
 
     /// Steals half of the local entries of a worker that has several. Returns the first stolen entry. The others go to
-    /// the list of the calling worker, which is empty. If several entries are left to the victim, it stays named, because
-    /// its present item may be long.
+    /// the list of the calling worker, which is empty. If several entries are left to the victim, it stays named,
+    /// because its present item may be long.
     pub(crate) fn steal_local(&self, thief: WorkerId, own: &List<Entry>) -> Option<Entry> {
         while let Some(victim) = self.crowded.named().filter(|victim| *victim != thief) {
             let state = self.state.lock();

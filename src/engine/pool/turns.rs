@@ -42,9 +42,9 @@ impl Pool {
         self.aside.takes_turns()
     }
 
-    /// Takes the first entry that was put back, or else the entry whose turn it is. Returns `None` if there is no entry,
-    /// or if the pool is abandoned. `ended` is the calling worker's last turn. Also returns the turn that begins now,
-    /// if turns are in force.
+    /// Takes the first entry that was put back, or else the entry whose turn it is. Returns `None` if there is no
+    /// entry, or if the pool is abandoned. `ended` is the calling worker's last turn. Also returns the turn that begins
+    /// now, if turns are in force.
     #[cold]
     pub(crate) fn pop_aside(&self, ended: Option<EndedTurn>) -> (Option<Entry>, Option<OwnedTurn>) {
         let mut state = self.state.lock();

@@ -3,8 +3,8 @@
 //! Issuers push to the worklist, which has [parts](super::parts). Workers take the entries of the *sideline* before
 //! those of the worklist. The sideline holds entries that were put back or moved aside. Entries can only be taken from
 //! the front of a part. So a thread that has to search the worklist first moves the entries of the worklist to the
-//! sideline. These entries are then the front of the worklist. The entries of weighted queues do not go to the worklist, but take turns with its entries: see
-//! [`turns`](super::turns).
+//! sideline, where they come before its later entries. The entries of weighted queues do not go to the worklist, but
+//! take turns with its entries: see [`turns`](super::turns).
 
 use crate::policy::concurrency::Kick;
 use crate::policy::fairness::FlowId;

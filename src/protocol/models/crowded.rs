@@ -39,7 +39,9 @@ impl Pool {
             self.crowded.name(0);
         }
         let kick = self.running.kept(is_crowd);
-        if is_crowd && self.crowded.name_if_none(0) { self.running.kept(true) } else { kick }
+        let is_named_again = is_crowd && self.crowded.name_if_none(0);
+        let second = if is_named_again { self.running.kept(true) } else { Kick::Enough };
+        if matches!(kick, Kick::Wake(_)) || second == Kick::Enough { kick } else { second }
     }
 
     fn is_crowd(&self) -> bool {
