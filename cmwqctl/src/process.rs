@@ -14,7 +14,8 @@ const HOW_TO: &str = "A process can be watched when it uses cmwq with the featur
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Connects to the process that the command line names. If the command line names no process, connects to the only
-/// process that is found. If several processes are found, those whose executor has ended do not count.
+/// process that is found. If several processes are found, those whose executor has ended do not count, unless the
+/// executors of all of them have ended.
 pub(crate) fn connect(target: &Target) -> Result<Client> {
     if let Some(path) = &target.socket {
         return Client::connect(path).map_err(failure);
@@ -24,7 +25,8 @@ pub(crate) fn connect(target: &Target) -> Result<Client> {
         found.retain(|process| process.pid == pid);
     }
     if found.len() > 1 {
-        found.retain(|process| !has_ended(process));
+        let (ended, present): (Vec<_>, _) = found.into_iter().partition(has_ended);
+        found = if present.is_empty() { ended } else { present };
     }
     match (found.as_slice(), target.pid) {
         ([only], _) => Client::connect(&only.path).map_err(failure),

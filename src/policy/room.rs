@@ -4,10 +4,10 @@
 //! idle worker of another pool is sent away. If all threads are busy, a worker *gives way* between two items, but only
 //! to a pool that *starves*. A pool starves if its work waits and none of its workers runs. A pool also starves if its
 //! work has waited for [`FAMINE`] and it has begun no item in that time. The second rule is for pools that do not
-//! manage concurrency, because they count blocked workers as running. For the same reason, such a pool starves if a
-//! worker has given way, until the pool gets a thread or another of its workers ends an item. A pool that wants more
-//! workers, but does not starve, waits until a thread becomes free. The manager tries such a pool again after
-//! [`FAMINE`]. So the second rule takes effect after one to two times [`FAMINE`].
+//! manage concurrency, because they count blocked workers as running. In such a pool, the other workers may all be
+//! blocked when a worker gives way. A pool that wants more workers, but does not starve, waits until a thread becomes
+//! free. The manager tries such a pool again after [`FAMINE`]. So the second rule takes effect after one to two times
+//! [`FAMINE`].
 //!
 //! **Order.** While any pool stands in the line, each thread that becomes free goes to a pool in the line. Pools that
 //! starve come before all others. Within either group, threads go alternately to the pool with the highest priority and
@@ -16,9 +16,8 @@
 //! however many pools with a higher priority arrive.
 //!
 //! **Turns.** Giving way is expensive, because one thread ends and another thread is made. In the first turn after a
-//! request, a worker gives way only if its pool manages concurrency and has another running worker. So each thread that
-//! passes to a starving pool reduces the number of pools without a running worker by one. (In a pool that does not
-//! manage concurrency, the other workers may all be blocked.) If no worker has given way for a [`TURN`], every
+//! request, a worker gives way only if its pool has another running worker. So each thread that passes to a starving
+//! pool reduces the number of pools without a running worker by one. If no worker has given way for a [`TURN`], every
 //! worker is asked to give way, even the only running worker of a pool. So pools that share too few threads take turns
 //! of that length, however short their items are.
 //!
@@ -121,33 +120,19 @@ impl<P> Line<P> {
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct Famine {
     since: Option<(Time, u64)>,
-    /// Whether a worker has given way, and since then the pool has got no thread and no other worker has ended an item.
-    /// So the workers that seem to run may all be blocked.
-    gave_way: bool,
 }
 
 impl Famine {
     /// Notes that the pool was refused a thread. `begun` changes whenever an item of the pool is begun. Returns whether
-    /// the pool has begun no item for [`FAMINE`], or only seems to have running workers since one has given way.
+    /// the pool has begun no item for [`FAMINE`].
     pub(crate) fn refused(&mut self, begun: u64, now: Time) -> bool {
-        let is_long = match self.since {
+        match self.since {
             Some((since, known)) if known == begun => now.since(since) >= FAMINE,
             _ => {
                 self.since = Some((now, begun));
                 false
             }
-        };
-        is_long || self.gave_way
-    }
-
-    /// Notes that a worker has given way in a pool that does not manage concurrency.
-    pub(crate) fn gave_way(&mut self) {
-        self.gave_way = true;
-    }
-
-    /// Notes that a worker of the pool has ended an item or is idle, so not all workers are blocked.
-    pub(crate) fn recovers(&mut self) {
-        self.gave_way = false;
+        }
     }
 
     /// Notes that the pool gets a thread, or no longer waits for one. The timing of the pool's next wait starts from
@@ -230,17 +215,5 @@ mod tests {
         famine.ends();
         assert!(!famine.refused(8, at(2001)) && !famine.refused(8, at(3000)), "it was served before");
         assert!(famine.refused(8, at(3001)));
-    }
-
-    /// spec: E2.5 (pools take turns): the workers of an unmanaged pool seem to run even while they block.
-    #[test]
-    fn a_pool_whose_worker_gave_way_starves_until_it_is_served_or_another_worker_is_seen() {
-        for ends in [Famine::ends, Famine::recovers] {
-            let (mut famine, now) = (Famine::default(), Time::default());
-            famine.gave_way();
-            assert!(famine.refused(7, now) && famine.refused(8, now));
-            ends(&mut famine);
-            assert!(!famine.refused(9, now));
-        }
     }
 }

@@ -8,8 +8,8 @@
 //! room. There is also a single moment at which the last thread of any kind is gone.
 //!
 //! At the cap, the word also holds the manager's request that a busy worker give way to a pool that starves (see
-//! [`room`](super::room)). In the first turn, a worker gives way only if its pool is known to have another running
-//! worker. After that, any worker does. Only one worker gives way for each request.
+//! [`room`](super::room)). In the first turn, a worker gives way only if its pool has another running worker. After
+//! that, any worker does. Only one worker gives way for each request.
 
 #![forbid(unsafe_code)]
 

@@ -223,54 +223,6 @@ fn a_pool_whose_workers_only_seem_to_run_gets_a_thread() {
     });
 }
 
-/// spec: E2.5 (pools take turns): in an unmanaged pool, a blocked worker counts as running. The only worker that really
-/// runs gives way to another pool, and gets its thread back at that pool's next turn.
-#[test]
-fn a_pool_whose_other_workers_are_blocked_takes_turns() {
-    for others in [1, 100] {
-        run(Config::new(2), || {
-            let setup = Setup::new(2, 2);
-            let plain =
-                setup.stream(0, WorkQueue::unbound("plain").attrs(Attrs::new().cpus((0..1).collect())));
-            let stream = setup.stream(1, per_cpu(false));
-            let set = Arc::new(Signal::new());
-            let blocks = Arc::clone(&set);
-            plain.queue(1, move || assert!(blocks.wait(Until::FOREVER)));
-            plain.burns(2000, micros(100));
-            setup.wait_until(ms(5));
-            stream.burns(others, micros(100));
-            let waited = stream.begins()[0] - ms(5);
-            assert!(waited <= 2 * TURN, "{waited:?}");
-            setup.wait_until(ms(100));
-            let mut times = setup.begins.lock()[0].clone();
-            times.push(now());
-            let longest = times.windows(2).map(|two| two[1] - two[0]).max().unwrap();
-            assert!(longest <= 4 * TURN, "the stream beside the blocked item waits for {longest:?}");
-            set.set();
-            assert_eq!(plain.begins().len(), 2001);
-        });
-    }
-}
-
-/// spec: E2.5: an unmanaged pool gives up one of its running workers. Its other workers run on, so the other pool keeps
-/// that thread.
-#[test]
-fn an_unmanaged_pool_with_many_running_workers_leaves_a_thread_to_another_pool() {
-    run(Config::new(5), || {
-        let setup = Setup::new(5, 4);
-        let plain = setup.stream(0, WorkQueue::unbound("plain").attrs(Attrs::new().cpus((0..4).collect())));
-        let stream = setup.stream(4, per_cpu(false));
-        plain.burns(4000, micros(100));
-        setup.wait_until(ms(5));
-        let before = machine::threads();
-        stream.burns(200, micros(100));
-        let waited = stream.begins()[0] - ms(5);
-        assert!(waited <= 2 * TURN, "{waited:?}");
-        assert_eq!(machine::threads() - before, 1, "the thread changes pools once");
-        plain.queue.flush().unwrap();
-    });
-}
-
 /// Forty items share three threads. Each item sleeps, and the manager has to find the sleep.
 ///
 /// spec: E2.5, S5.2: a pool that waits for a thread sends no worker of its own away.

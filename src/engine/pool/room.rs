@@ -52,8 +52,7 @@ impl Pool {
 
     /// Called by a worker that is asked to give way while it is idle or between two items. Returns true if this pool is
     /// known to starve, because the pool would gain nothing by giving this thread away. The first call that returns
-    /// true also asks the manager to check the pool again, because the pool has a worker now. For this check, the pool
-    /// starves only if it still does so without the rule for a worker that has given way.
+    /// true also asks the manager to check the pool again, because the pool has a worker now.
     #[cold]
     pub(crate) fn has_recovered(&self) -> bool {
         match self.starves.0.load(Ordering::Relaxed) {
@@ -61,7 +60,6 @@ impl Pool {
             Starving::TOLD => {}
             _ => {
                 self.starves.0.store(Starving::TOLD, Ordering::Relaxed);
-                self.state.lock().famine.recovers();
                 self.ask_for_worker();
             }
         }
@@ -106,9 +104,6 @@ impl Pool {
         let mut state = self.state.lock();
         self.running.leave();
         state.idle_set.give_way();
-        if !self.spec.manages_concurrency() {
-            state.famine.gave_way();
-        }
         worker.cell.set_phase(Phase::Exiting);
         drop(state);
         self.look();

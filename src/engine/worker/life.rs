@@ -174,8 +174,7 @@ impl WorkerThread {
     /// Returns whether this worker gives up its thread to a pool that starves because it has no thread.
     #[cold]
     fn gives_way(&self) -> bool {
-        // A pool that does not manage concurrency counts blocked workers, so the other workers may all be blocked.
-        let others_run = self.pool.spec.manages_concurrency() && self.pool.running.load().running() > 1;
+        let others_run = self.pool.running.load().running() > 1;
         !self.pool.has_recovered() && self.pool.core.threads.cell.give_way(others_run)
     }
 }

@@ -102,10 +102,9 @@ impl ExecutorBuilder {
     /// creation of a thread.
     ///
     /// However, the items of [plain unbound](crate::WorkQueue::unbound) queues seem to run even while they block. So a
-    /// pool of such queues gives no thread away in the first millisecond. After it has given a thread away, the pool
-    /// counts as a pool without a running worker until it gets a thread or another of its items ends. Any pool also
-    /// counts as such a pool if it waits for a thread and has started no item for a second. The executor checks this
-    /// once a second, so the pool may wait for up to two seconds.
+    /// pool of such queues may give away the thread of the only worker that does run. For this case, a pool also counts
+    /// as a pool without a running worker if it waits for a thread and has started no item for a second. The executor
+    /// checks this once a second, so the pool may wait for up to two seconds.
     ///
     /// An item keeps its thread while it blocks. So if the number of blocked items reaches this limit, no item starts
     /// until one of the blocked items returns. If all blocked items wait for items that have not begun, they deadlock.
