@@ -213,12 +213,13 @@ impl<E: Bound> Sideline<E> {
 
     /// Returns the flow (a line or the worklist) from which a sibling gets the next entry. Returns `None` if no entry
     /// may leave the pool. The result may be the worklist even if no entry of the worklist may leave the pool. If
-    /// `worklist_waits` is false, the result is never the worklist.
-    pub(crate) fn next_movable(&mut self, worklist_waits: bool) -> Option<FlowId> {
+    /// `worklist_gives` is false, the result is never the worklist. But while entries that were moved aside wait, the
+    /// worklist's flow keeps its place, so that it loses no time that it is due.
+    pub(crate) fn next_movable(&mut self, worklist_gives: bool) -> Option<FlowId> {
         if self.turns.is_in_force() {
-            self.turns.next_movable(worklist_waits)
+            self.turns.next_movable(worklist_gives || !self.moved.is_empty(), worklist_gives)
         } else {
-            worklist_waits.then_some(FlowId::WORKLIST)
+            worklist_gives.then_some(FlowId::WORKLIST)
         }
     }
 
@@ -349,6 +350,33 @@ mod tests {
         assert_eq!(sideline.abandon(&shown), [true, false]);
         assert_eq!((shown.len(), shown.movable(), shown.comes_first()), (0, None, true));
         assert_eq!(sideline.put_back(true, &shown), Err(true));
+    }
+
+    /// spec: B3.2: a sibling searches the pool, and finds that no entry of the worklist may leave it. So the worklist
+    /// keeps the time that it is due.
+    #[test]
+    fn a_search_by_a_sibling_leaves_the_worklist_its_turns() {
+        let (mut sideline, shown) = (Sideline::new(), Shown::new());
+        let share = Arc::new(FairShare::new(100));
+        let of = (FlowId::of_queue(1), &share);
+        for _ in 0..3 {
+            assert_eq!(sideline.push_in_line(of, false, &shown), Ok(()));
+            sideline.push_back(true);
+        }
+        sideline.show(&shown);
+        assert_eq!(sideline.pop_by_turn(&shown, || false, || None), Some(false));
+        let of_queue = sideline.begins(Some(of), &shown).unwrap();
+        let worklist_runs = |sideline: &mut Sideline<bool>| {
+            assert_eq!(sideline.pop_by_turn(&shown, || false, || None), Some(true));
+            let turn = sideline.begins(None, &shown).unwrap();
+            sideline.ends(turn, Some(Duration::from_micros(100)), &shown);
+        };
+        worklist_runs(&mut sideline);
+        sideline.ends(of_queue, Some(Duration::from_millis(10)), &shown);
+        for _ in 0..2 {
+            assert_eq!(sideline.next_movable(false), Some(of.0));
+            worklist_runs(&mut sideline);
+        }
     }
 
     /// spec: B3.5 (abandoned pools), B3.8: turns are in force from the first entry of a line until nothing waits.

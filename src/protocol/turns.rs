@@ -153,12 +153,12 @@ impl<E: Bound> TurnList<E> {
         self.fairness.in_order().next()
     }
 
-    /// Returns the first flow, in the order of turns, that has an entry which may leave the pool. If the worklist has
-    /// entries, it counts as such a flow.
-    pub(super) fn next_movable(&mut self, worklist_waits: bool) -> Option<FlowId> {
+    /// Returns the first flow, in the order of turns, that has an entry which may leave the pool. `worklist_waits` says
+    /// whether entries of the worklist's flow wait, and `worklist_gives` whether this flow counts as such a flow.
+    pub(super) fn next_movable(&mut self, worklist_waits: bool, worklist_gives: bool) -> Option<FlowId> {
         self.next(worklist_waits)?;
         let may_move = |line: &Line<E>| line.bound < line.entries.len();
-        self.fairness.in_order().find(|flow| self.lines.get(flow).is_none_or(may_move))
+        self.fairness.in_order().find(|flow| self.lines.get(flow).map_or(worklist_gives, may_move))
     }
 
     /// Takes from a flow's line the first entry for which `wanted` returns true.

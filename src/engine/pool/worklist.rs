@@ -164,9 +164,9 @@ impl Pool {
         }
         let mut set_aside = false;
         let given = state.sideline.take_first(&self.aside, |entry| !entry.is_bound()).or_else(|| {
-            let mut worklist_waits = !self.worklist.is_empty();
+            let mut worklist_gives = !self.worklist.is_empty();
             loop {
-                let flow = state.sideline.next_movable(worklist_waits)?;
+                let flow = state.sideline.next_movable(worklist_gives)?;
                 if flow != FlowId::WORKLIST {
                     break state.sideline.take_movable(flow, &self.aside);
                 }
@@ -174,7 +174,7 @@ impl Pool {
                 if given.is_some() {
                     break given;
                 }
-                worklist_waits = false;
+                worklist_gives = false;
             }
         });
         if set_aside {
