@@ -13,14 +13,17 @@
 //! * **Alone.** A flow that is alone takes no other flow's turn. If its items are known to be short, most of them are
 //!   free, and need not be measured. Measuring costs a good part of a short item's time. Long items are measured, so
 //!   the estimate is right when another flow arrives.
-//! * **Arrivals.** The *floor* is the smallest tag of the waiting flows that are not fresh. If a flow without waiting
-//!   entries gets an entry, and its tag is not larger than the floor, the flow owes nothing and is *fresh*. The turn of
-//!   a fresh flow comes before those of all other flows, but after those of earlier fresh flows. So if a flow uses less
-//!   than its share, its first entry waits only until one item of the pool has ended. At its turn, the tag of a fresh
-//!   flow becomes at least the floor. So a flow cannot save up time for later. The floor at the arrival does not count,
-//!   because it may contain estimates of items that are still running. When such an estimate is corrected, the floor
-//!   may sink. After its turn, a flow is fresh again only when the floor has caught up with the flow's tag. So fresh
-//!   flows do not starve other flows.
+//! * **Arrivals.** The *floor* is the smallest tag of the waiting flows that are not fresh. If a flow without
+//!   waiting entries gets an entry, and its tag is not larger than the floor, the flow owes nothing and is *fresh*.
+//!   The turn of a fresh flow comes before those of all other flows, but after those of earlier fresh flows. So the
+//!   first entry of a fresh flow waits only until one item of the pool has ended. At its turn, the tag of a fresh
+//!   flow becomes at least the floor. So a flow cannot save up time for later. The floor at the arrival does not
+//!   count, because it may contain estimates of items that are still running. When such an estimate is corrected,
+//!   the floor may sink. After its turn, a flow is fresh again only when the floor has caught up with the flow's
+//!   tag. So a known fresh flow does not starve other flows. A flow that the pool does not know is always fresh. So
+//!   an endless series of new queues has no bound. If several workers run, the floor at the turn may contain
+//!   estimates of other items, too. If these are corrected later, the flow is not fresh until the other flows have
+//!   used that time.
 //! * **Debts.** The pool remembers a flow whose entries have all begun until the other flows have caught up with its
 //!   tag. So a queue that has only one entry at a time does not get a turn immediately for each entry.
 //! * **Idle pools.** If a worker finds no entry at all, no queue waits. The pool then forgives all debts.

@@ -170,15 +170,7 @@ fn number(value: u64) -> Key {
 
 macro_rules! column {
     ($title:literal, $width:literal, $rank:literal, $cell:expr, text $key:expr) => {
-        Column {
-            title: $title,
-            width: $width,
-            rank: $rank,
-            cell: $cell,
-            mark: |_| "",
-            key: $key,
-            numeric: false,
-        }
+        Column { numeric: false, ..column!($title, $width, $rank, $cell, $key) }
     };
     ($title:literal, $width:literal, $rank:literal, $cell:expr, $key:expr) => {
         Column {

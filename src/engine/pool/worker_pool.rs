@@ -72,7 +72,8 @@ pub(crate) struct Pool {
 /// The state that the pool's lock, `S`, protects.
 pub(super) struct State {
     pub(super) idle_set: IdleSet,
-    /// Entries that were put back or moved aside. They come before the entries of the worklist.
+    /// Entries that were put back or moved aside, which come before the entries of the worklist, and the lines of
+    /// weighted queues.
     pub(super) sideline: Sideline<Entry>,
     /// The number of entries that siblings and rescuers have taken.
     pub(super) given: u64,
