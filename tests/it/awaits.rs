@@ -432,7 +432,9 @@ fn a_waker_may_flush_the_item_whose_run_has_ended() {
     let mut flushed = Box::pin(work.flush_async());
     assert!(flushed.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
     door.open();
-    assert_eq!(told.recv_timeout(SOON).unwrap(), Ok(true));
+    // Another worker may have run the item before the flush begins. Then there is nothing to wait for.
+    let answer = told.recv_timeout(SOON).unwrap();
+    assert!(answer.is_ok(), "{answer:?}");
 }
 
 /// spec: I1.6: `block_on` sleeps until a foreign thread wakes it.
