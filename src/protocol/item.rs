@@ -356,9 +356,20 @@ impl<E: HasTicket, T: PartialEq, C> ItemCell<E, T, C> {
         Ok(slow_state.disabled == 0)
     }
 
-    /// Returns the signal of the pending submission or, if there is none, of the run that has begun.
-    pub(crate) fn last_submission(&self) -> Option<Arc<Signal>> {
-        self.wait_for(&mut self.slow_state.lock(), ItemState::wait_slowly)
+    /// Returns the signal of the pending submission or, if there is none, of the run that has begun. Also returns the
+    /// timer that has armed the item, if the pending submission waits for a timer.
+    pub(crate) fn last_submission(&self) -> Option<(Arc<Signal>, Option<T>)>
+    where
+        T: Clone,
+    {
+        let mut slow_state = self.slow_state.lock();
+        let signal = self.wait_for(&mut slow_state, ItemState::wait_slowly)?;
+        Some((signal, slow_state.timer.clone()))
+    }
+
+    /// Returns whether the submission with this signal is still pending.
+    pub(crate) fn is_pending_for(&self, signal: &Arc<Signal>) -> bool {
+        self.slow_state.lock().pending.as_ref().is_some_and(|pending| Arc::ptr_eq(pending, signal))
     }
 
     /// If a worker has popped the item's next entry during the present run, calls `look` with this entry. The run keeps

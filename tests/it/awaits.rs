@@ -437,6 +437,34 @@ fn a_waker_may_flush_the_item_whose_run_has_ended() {
     assert!(answer.is_ok(), "{answer:?}");
 }
 
+/// spec: F5.9: the holder of a queue's only slot awaits the present run of an item, which runs on another queue. A
+/// later submission of this item needs the slot, but the task does not wait for that submission.
+#[test]
+fn a_task_that_awaits_a_run_does_not_wait_for_a_later_submission() {
+    let executor = cpus(2);
+    let other = WorkQueue::builder("other").build_on(&executor).unwrap();
+    let queue = WorkQueue::ordered("q").build_on(&executor).unwrap();
+    let (work, door, runs) = begun_on(&other);
+    let (awaited, home) = (work.clone(), queue.clone());
+    let item = queue.spawn(move || {
+        let mut flushed = Box::pin(awaited.flush_async());
+        let mut polls = 0;
+        block_on(std::future::poll_fn(|context| {
+            polls += 1;
+            match polls {
+                2 => assert_eq!(home.enqueue(&awaited), Ok(true)),
+                3 => door.open(),
+                _ => {}
+            }
+            context.waker().wake_by_ref();
+            flushed.as_mut().poll(context)
+        }))
+    });
+    assert_eq!(item.unwrap().join().unwrap(), Ok(true));
+    queue.flush().unwrap();
+    assert_eq!(runs.load(Ordering::SeqCst), 2);
+}
+
 /// spec: I1.6: `block_on` sleeps until a foreign thread wakes it.
 #[test]
 fn a_foreign_waker_ends_block_on() {

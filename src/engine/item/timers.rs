@@ -69,11 +69,12 @@ impl Map {
         self.armed.cancel(deadline).or_else(|| self.held.cancel(deadline))
     }
 
-    /// If the first timer is due, holds it and returns its deadline.
-    fn hold_due(&mut self, now: Time) -> Option<Deadline> {
+    /// If the first timer is due, holds it, and returns its deadline and lane.
+    fn hold_due(&mut self, now: Time) -> Option<(Deadline, usize)> {
         let (deadline, timer) = self.armed.take_due(now)?;
+        let lane = timer.lane();
         self.held.adopt(deadline, timer);
-        Some(deadline)
+        Some((deadline, lane))
     }
 
     fn take_all(&mut self, is_wanted: impl Fn(&Timer) -> bool) -> Vec<(Deadline, Timer)> {
@@ -119,6 +120,8 @@ unsafe impl Send for Unlisted {}
 pub(crate) struct TimerName {
     timers: Arc<Timers>,
     deadline: Deadline,
+    /// The address of the lane of the timer's item.
+    lane: usize,
 }
 
 impl PartialEq for TimerName {
@@ -167,8 +170,8 @@ impl Timers {
 
     /// If the first timer is due, holds the timer and returns its name. The caller fires the timer.
     pub(crate) fn hold_due(self: &Arc<Self>, now: Time) -> Option<TimerName> {
-        let deadline = self.map.lock().hold_due(now)?;
-        Some(TimerName { timers: Arc::clone(self), deadline })
+        let (deadline, lane) = self.map.lock().hold_due(now)?;
+        Some(TimerName { timers: Arc::clone(self), deadline, lane })
     }
 
     /// Takes all timers off the map, the held ones included.
@@ -186,12 +189,18 @@ impl Timers {
 
     /// Returns the names of the held timers of one queue. The call takes O(n) time if the executor has n held timers.
     pub(crate) fn held_of(self: &Arc<Self>, queue: &Queue) -> Vec<TimerName> {
-        let held = self.map.lock().held.find_all(|timer| timer.is_of(queue));
-        held.into_iter().map(|deadline| TimerName { timers: Arc::clone(self), deadline }).collect()
+        let map = self.map.lock();
+        let held = map.held.find_all(|timer| timer.is_of(queue)).into_iter();
+        let named = |deadline| Some(self.name(deadline, map.get(deadline)?));
+        held.filter_map(named).collect()
     }
 
     fn named(self: &Arc<Self>, (deadline, timer): (Deadline, Timer)) -> (TimerName, Timer) {
-        (TimerName { timers: Arc::clone(self), deadline }, timer)
+        (self.name(deadline, &timer), timer)
+    }
+
+    fn name(self: &Arc<Self>, deadline: Deadline, timer: &Timer) -> TimerName {
+        TimerName { timers: Arc::clone(self), deadline, lane: timer.lane() }
     }
 }
 
@@ -205,12 +214,13 @@ impl TimerName {
     pub(crate) fn set(after: Duration, timer: Timer) -> (Self, bool) {
         let timers = Arc::clone(&timer.queue.queue().executor.upkeep.timers);
         let at = if after.is_zero() { Time::NEVER } else { clock::now() + after };
+        let lane = timer.lane();
         let mut map = timers.map.lock();
         let deadline = map.armed.set(at, timer);
         let is_first = map.armed.is_first(deadline);
         drop(map);
         let wake = !after.is_zero() && (is_first || timers.unattended.load(Ordering::Relaxed));
-        (Self { timers, deadline }, wake)
+        (Self { timers, deadline, lane }, wake)
     }
 
     pub(crate) fn wake_manager(&self) {
@@ -236,11 +246,9 @@ impl TimerName {
         map.get(self.deadline).map(|timer| (Arc::clone(&timer.queue), timer.slot))
     }
 
-    /// If the timer is still on the map, returns the address of its item's lane. The address serves only for
-    /// comparisons.
-    pub(crate) fn lane(&self) -> Option<*const Limiter> {
-        let (queue, slot) = self.place()?;
-        Some(queue.queue().shard(slot).lane())
+    /// Returns the address of the lane of the timer's item. The address serves only for comparisons.
+    pub(crate) fn lane(&self) -> *const Limiter {
+        std::ptr::without_provenance(self.lane)
     }
 
     /// Takes the timer off the map, unless the timer has already been taken off.
@@ -275,6 +283,10 @@ impl Drop for TimedWaker {
 impl Timer {
     fn is_of(&self, queue: &Queue) -> bool {
         std::ptr::eq(self.queue.queue(), queue)
+    }
+
+    fn lane(&self) -> usize {
+        self.queue.queue().shard(self.slot).lane().addr()
     }
 
     /// Gives up a timer that was taken off the map because the executor ends. The timer's queue counts the given-up

@@ -14,7 +14,6 @@ use crate::sys::sync::{AtomicU64, Ordering};
 use crate::sys::wait::Until;
 
 use crate::engine::carrier::Carried;
-use crate::engine::queue::shard::Limiter;
 use crate::engine::queue::{admission, route};
 use crate::engine::refusal::WaitError;
 use crate::engine::trace::subscriber::Parent;
@@ -63,11 +62,14 @@ impl WorkHandle {
 pub(crate) fn flush(
     item: WorkHandle,
 ) -> impl Future<Output = Result<bool, WaitError>> + Send + Sync + 'static + use<> {
-    let begun = waits::check_origin(item.origin).and_then(|()| item.begin_flush(|_| Ok(())));
+    let begun = waits::check_origin(item.origin).map(|()| item.cell.last_submission());
+    if let Ok(Some((_, Some(timer)))) = &begun {
+        timer.fire();
+    }
     async move {
-        let Some(signal) = begun? else { return Ok(false) };
-        let wait = SignalWait::new(signal, item.origin);
-        wait.wait(|| waits::check_submission(&item)).await.map(|()| true)
+        let Some((signal, timer)) = begun? else { return Ok(false) };
+        let wait = SignalWait::new(Arc::clone(&signal), item.origin);
+        wait.wait(|| waits::check_submission(&item, &signal, timer.as_ref())).await.map(|()| true)
     }
 }
 
@@ -145,27 +147,13 @@ impl WorkItem {
     /// begun. Returns false if there is neither a submission nor a run. If a timer is armed, fires the timer now.
     pub(crate) fn flush(&self, until: Until) -> Result<bool, WaitError> {
         waits::check_origin(self.origin)?;
-        waits::check_submission(self)?;
-        let last = self.begin_flush(waits::check_lane)?;
-        self.wait(last, until)
-    }
-
-    /// Returns the signal of the last submission or of the present run, if there is one. If a timer is armed, fires it
-    /// now. `check` can prevent this: it gets the timer's lane, and may refuse the wait.
-    fn begin_flush(
-        &self,
-        check: impl FnOnce(*const Limiter) -> Result<(), WaitError>,
-    ) -> Result<Option<Arc<Signal>>, WaitError> {
+        waits::check_run(self)?;
         // The signal is taken before the timer is fired, because the item may run before `fire` returns.
-        let last = self.cell.last_submission();
-        if self.cell.load().is_armed() {
-            if let Some(name) = self.cell.timer() {
-                name.lane().map_or(Ok(()), check)?;
-                // If another thread has taken the timer to fire it, that thread has admitted the item before.
-                name.fire();
-            }
-        }
-        Ok(last)
+        let Some((signal, timer)) = self.cell.last_submission() else { return Ok(false) };
+        waits::check_submission(self, &signal, timer.as_ref())?;
+        // If another thread has taken the timer to fire it, that thread has admitted the item before.
+        timer.iter().for_each(TimerName::fire);
+        self.wait(Some(signal), until)
     }
 
     /// Waits for the signal, if there is one. Returns whether there was a signal to wait for.

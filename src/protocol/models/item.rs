@@ -158,7 +158,7 @@ impl Model {
 
     /// Waits for the last submission. Afterwards the caller sees what the run of that submission did.
     fn flush(&self) {
-        if let Some(signal) = self.item.last_submission() {
+        if let Some((signal, _)) = self.item.last_submission() {
             signal.wait(Until::FOREVER);
         }
     }

@@ -13,9 +13,11 @@ pub(crate) mod task;
 
 use std::cell::Cell;
 use std::ptr::NonNull;
+use std::sync::Arc;
 use std::task::{Poll, Waker};
 
 use crate::policy::search::{LIMIT, Patience};
+use crate::protocol::signal::Signal;
 use crate::sys::clock;
 use crate::sys::fork::Origin;
 use crate::sys::machine;
@@ -33,6 +35,7 @@ use crate::engine::worker::worker_thread::{self, WorkerThread};
 
 use super::context::current;
 use super::entry::Header;
+use super::timers::TimerName;
 use super::waits::register::Target;
 use super::work::WorkItem;
 
@@ -159,23 +162,33 @@ pub(crate) fn check_run(work: &WorkItem) -> Result<(), WaitError> {
     refuse_if(|worker| worker.items().any(is_own))
 }
 
-/// Refuses a wait for the last submission of a reusable item, if the caller would wait for itself.
-pub(crate) fn check_submission(work: &WorkItem) -> Result<(), WaitError> {
+/// Refuses a wait for a submission of a reusable item, if the caller would wait for itself. The caller has taken
+/// `signal` and `timer` from the item at one time.
+pub(crate) fn check_submission(
+    work: &WorkItem,
+    signal: &Arc<Signal>,
+    timer: Option<&TimerName>,
+) -> Result<(), WaitError> {
     check_run(work)?;
     let home = || {
         let state = work.cell.load();
         state.is_pending_on_list().then(|| state.home())
     };
     refuse_if(|worker| {
-        // After the first call of `home`, the awaited item may have begun, and other items may then have given up their
-        // slots. In that case, the caller's items hold all slots by now, but the awaited item does not need one. The
-        // second call of `home` detects this.
-        let is_blocked_at = |home_then| {
-            let in_lane = worker.items().find(|current| current.queue().has_shard(home_then, current.lane()));
-            in_lane.is_some_and(|current| is_blocked(worker, current.lane())) && home() == Some(home_then)
+        let is_blocked_at = |home| {
+            let in_lane = worker.items().find(|current| current.queue().has_shard(home, current.lane()));
+            in_lane.is_some_and(|current| is_blocked(worker, current.lane()))
         };
         let holds_context = |current: Current| current.in_context() && is_in_context(home, current.lane());
-        home().is_some_and(is_blocked_at) || worker.items().any(holds_context)
+        let blocks_lane = match timer {
+            // The item needs a slot of the timer's lane, whether or not the timer has fired by now.
+            Some(timer) => is_blocked(worker, timer.lane()),
+            None => home().is_some_and(is_blocked_at) || worker.items().any(holds_context),
+        };
+        // In the meantime, the awaited item may have begun, and other items may then have given up their slots. Then
+        // the caller's items hold all slots by now, but the awaited item does not need one. The submission may also be
+        // over, and a later one may be pending.
+        blocks_lane && work.cell.is_pending_for(signal)
     })
 }
 

@@ -104,7 +104,7 @@ fn a_value_waits_while_the_item_runs() {
     check(2, || {
         let model = Arc::new(Model::new());
         model.queue_carrying(0, 1);
-        let signal = model.item.last_submission().expect("the item is pending");
+        let (signal, _) = model.item.last_submission().expect("the item is pending");
         let worker = spawn(&model, |model| {
             model.work(0);
             model.work(1);

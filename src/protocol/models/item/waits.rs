@@ -28,7 +28,7 @@ fn a_flush_waits_for_the_run_and_not_for_the_next_one() {
         let model = Arc::new(Model::new());
         model.queue(0);
         model.again.store(1, Ordering::Relaxed);
-        let signal = model.item.last_submission().expect("the item is pending");
+        let (signal, _) = model.item.last_submission().expect("the item is pending");
         let worker = spawn(&model, |model| model.work(0));
         signal.wait(Until::FOREVER);
         model.inside.read(|runs| assert_eq!(*runs, 1));
@@ -49,7 +49,7 @@ fn a_flush_waits_for_the_pending_submission() {
             model.work(1);
         });
         model.queue(1);
-        if let Some(signal) = model.item.last_submission() {
+        if let Some((signal, _)) = model.item.last_submission() {
             // The worker works through each list only once, so the item may still be pending after the worker has
             // ended.
             worker.join().unwrap();
@@ -85,13 +85,13 @@ fn a_flush_fires_the_timer_of_an_armed_item() {
             model.fire(0, 0);
             model.work(0);
         });
-        let signal = model.item.last_submission();
-        if let Some(timer) = model.item.timer() {
+        let last = model.item.last_submission();
+        if let Some((_, Some(timer))) = last {
             model.fire(timer, 0);
         }
         manager.join().unwrap();
         model.drain();
-        assert!(signal.is_none_or(|signal| signal.wait(Until::Expired)), "its run has ended");
+        assert!(last.is_none_or(|(signal, _)| signal.wait(Until::Expired)), "its run has ended");
         model.assert_quiet();
     });
 }
