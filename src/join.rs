@@ -216,8 +216,9 @@ pub(crate) fn join_error(error: WaitError) -> JoinError {
 /// [`block_on`](crate::blocking::block_on), which holds a thread. Dropping the handle, or a future that awaits it,
 /// detaches the item, which still runs.
 ///
-/// The thread that ends the item calls the task's waker, and contains a panic of the waker. The waker must not wait for
-/// items or for room in a queue, because the thread may hold an item that it is about to start or to complete.
+/// The thread that ends the item calls the task's waker, and contains a panic of the waker. The waker should not wait
+/// for items or for room in a queue. The thread may hold an item that it is about to start or to complete, and a wait
+/// for this item never ends.
 ///
 /// # Panics
 ///

@@ -65,8 +65,9 @@
 //! `Executor::shutdown_async` returns [`ShutdownError::Global`](crate::ShutdownError::Global). Dropping such a future
 //! ends only the wait. All of these futures are `Send` and borrow nothing, and a `JoinHandle<T>` is `Send` if `T` is.
 //!
-//! If you write a runtime of your own, its wakers must not wait for items or for room in a queue. The thread that calls
-//! a waker may hold an item that it is about to start or to complete. The wakers of the known runtimes never wait.
+//! If you write a runtime of your own, its wakers should not wait for items or for room in a queue. The thread that
+//! calls a waker may hold an item that it is about to start or to complete, and a wait for this item never ends. The
+//! wakers of the known runtimes never wait.
 //!
 //! An item that has to wait for a future calls tokio's `Handle::block_on` under a guard:
 //! `cmwq::blocking(|| handle.block_on(future))`. This call has two conditions. The runtime is multi-threaded, because

@@ -314,8 +314,8 @@ impl<E: HasTicket, T: PartialEq, C> ItemCell<E, T, C> {
         })
     }
 
-    /// Cancels the pending submission. The caller holds a handle. The callers of `disarm`, `disable`, `enable` and
-    /// `last_submission` also hold one.
+    /// Cancels the pending submission. The caller holds a handle. The callers of `disarm`, `disable`, `enable`,
+    /// `last_submission` and `is_pending_for` also hold one.
     pub(crate) fn cancel(&self) -> TakenBack<E, T, C> {
         let done = |was_pending| TakenBack { was_pending, kept: None, timer: None, carried: None };
         match self.update(ItemState::cancel) {

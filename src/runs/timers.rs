@@ -36,7 +36,7 @@ fn an_item_of_a_drained_queue_flushes_an_item_whose_timer_fires() {
     });
 }
 
-/// spec: F5.2: the holder of the only slot flushes an item in the moment in which the item's timer fires. The wait is
+/// spec: F5.4: the holder of the only slot flushes an item in the moment in which the item's timer fires. The wait is
 /// refused, whether the flush finds the timer or the pending item, and although the firing thread may be between the
 /// two. A wait with a timeout is not checked for cycles of items, so only the check of the lane refuses it.
 #[test]

@@ -573,6 +573,30 @@ fn an_item_cannot_wait_behind_its_own_next_run() {
     there.flush().unwrap();
 }
 
+/// spec: F5.6: an item whose next run holds a queue's only slot cannot flush another item that needs this slot.
+#[test]
+fn an_item_cannot_flush_an_item_behind_its_own_next_run() {
+    let _limit = time_limit();
+    let executor = cpus(2);
+    let here = WorkQueue::builder("here").build_on(&executor).unwrap();
+    let there = WorkQueue::ordered("there").build_on(&executor).unwrap();
+    let (tell, told) = mpsc::channel();
+    let (target, behind) = (there.clone(), Work::new(|| ()));
+    let work = Work::with_handle(move |this| {
+        target.enqueue(this).unwrap();
+        target.enqueue(&behind).unwrap();
+        // The wait only times out until a worker has popped the entry of the next run and left it to this thread.
+        let mut answers = std::iter::repeat_with(|| behind.flush_timeout(Duration::from_millis(1)));
+        let answer = answers.find(|answer| *answer != Err(WaitError::TimedOut));
+        this.cancel();
+        tell.send(answer).unwrap();
+    });
+    here.enqueue(&work).unwrap();
+    assert_eq!(told.recv_timeout(SOON), Ok(Some(Err(WaitError::WouldDeadlock))));
+    here.flush().unwrap();
+    there.flush().unwrap();
+}
+
 /// spec: F5.9: a wait with a timeout ends by itself, so it closes no cycle.
 #[test]
 fn waits_with_a_timeout_are_not_refused_for_a_cycle() {

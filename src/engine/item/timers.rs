@@ -115,12 +115,13 @@ pub(crate) struct Unlisted(NonNull<Header>);
 // SAFETY: the value owns the entry's side of a one-shot, whose closure is `Send`.
 unsafe impl Send for Unlisted {}
 
-/// The name of a timer. The name consists of the map that holds the timer, and of the timer's key in that map.
+/// The name of a timer: the map that holds the timer, and the timer's key in that map. Two names are equal if both of
+/// these are.
 #[derive(Clone, Debug)]
 pub(crate) struct TimerName {
     timers: Arc<Timers>,
     deadline: Deadline,
-    /// The address of the lane of the timer's item.
+    /// The address of the lane of the timer's item, also after the timer has been taken off the map.
     lane: usize,
 }
 
@@ -187,11 +188,12 @@ impl Timers {
         timers.into_iter().map(|timer| self.named(timer)).collect()
     }
 
-    /// Returns the names of the held timers of one queue. The call takes O(n) time if the executor has n held timers.
+    /// Returns the names of the held timers of one queue. The call takes O(n log n) time if the executor has n held
+    /// timers.
     pub(crate) fn held_of(self: &Arc<Self>, queue: &Queue) -> Vec<TimerName> {
         let map = self.map.lock();
         let held = map.held.find_all(|timer| timer.is_of(queue)).into_iter();
-        let named = |deadline| Some(self.name(deadline, map.get(deadline)?));
+        let named = |deadline| Some(self.name(deadline, map.held.get(deadline)?));
         held.filter_map(named).collect()
     }
 

@@ -147,6 +147,7 @@ impl WorkItem {
     /// begun. Returns false if there is neither a submission nor a run. If a timer is armed, fires the timer now.
     pub(crate) fn flush(&self, until: Until) -> Result<bool, WaitError> {
         waits::check_origin(self.origin)?;
+        // This check comes first, so that a refused call leaves no signal in the item.
         waits::check_run(self)?;
         // The signal is taken before the timer is fired, because the item may run before `fire` returns.
         let Some((signal, timer)) = self.cell.last_submission() else { return Ok(false) };

@@ -208,11 +208,6 @@ impl Queue {
         Some((FlowId::of_queue(self.id), self.spec.share.as_ref()?))
     }
 
-    /// Returns whether the queue has a shard with this number and this lane.
-    pub(crate) fn has_shard(&self, id: ShardId, limiter: *const Limiter) -> bool {
-        self.shards().any(|shard| shard.id() == id && std::ptr::eq(shard.lane(), limiter))
-    }
-
     /// Returns the lane of the queue's shard with this number, if there is such a shard.
     pub(crate) fn lane_of(&self, id: ShardId) -> Option<*const Limiter> {
         self.shards().find(|shard| shard.id() == id).map(Shard::lane)

@@ -91,6 +91,13 @@ impl Current {
         // `Current`) and the item's function runs.
         unsafe { self.reusable().as_ref() }?.cell.with_kept(look)
     }
+
+    /// Returns the lane of the shard with this number, if the shard belongs to the item's queue, or to the queue that
+    /// has given the running item a slot for its next run.
+    pub(crate) fn lane_of(&self, home: ShardId) -> Option<*const Limiter> {
+        let kept = || self.with_kept(|entry| entry.shard().queue().lane_of(home)).flatten();
+        self.queue().lane_of(home).or_else(kept)
+    }
 }
 
 impl WorkerThread {

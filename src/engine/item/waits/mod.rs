@@ -163,7 +163,7 @@ pub(crate) fn check_run(work: &WorkItem) -> Result<(), WaitError> {
 }
 
 /// Refuses a wait for a submission of a reusable item, if the caller would wait for itself. The caller has taken
-/// `signal` and `timer` from the item at one time.
+/// `signal` and `timer` from the item at one time. The timer may have fired since.
 pub(crate) fn check_submission(
     work: &WorkItem,
     signal: &Arc<Signal>,
@@ -175,20 +175,17 @@ pub(crate) fn check_submission(
         state.is_pending_on_list().then(|| state.home())
     };
     refuse_if(|worker| {
-        let is_blocked_at = |home| {
-            let in_lane = worker.items().find(|current| current.queue().has_shard(home, current.lane()));
-            in_lane.is_some_and(|current| is_blocked(worker, current.lane()))
+        let lane = match timer {
+            Some(timer) => Some(timer.lane()),
+            None => home().and_then(|home| worker.items().find_map(|current| current.lane_of(home))),
         };
         let holds_context = |current: Current| current.in_context() && is_in_context(home, current.lane());
-        let blocks_lane = match timer {
-            // The item needs a slot of the timer's lane, whether or not the timer has fired by now.
-            Some(timer) => is_blocked(worker, timer.lane()),
-            None => home().is_some_and(is_blocked_at) || worker.items().any(holds_context),
-        };
+        let is_blocked = lane.is_some_and(|lane| is_blocked(worker, lane))
+            || (timer.is_none() && worker.items().any(holds_context));
         // In the meantime, the awaited item may have begun, and other items may then have given up their slots. Then
         // the caller's items hold all slots by now, but the awaited item does not need one. The submission may also be
         // over, and a later one may be pending.
-        blocks_lane && work.cell.is_pending_for(signal)
+        is_blocked && work.cell.is_pending_for(signal)
     })
 }
 

@@ -405,8 +405,7 @@ impl Node {
                 if state.is_running() {
                     needs.push(Need::End(std::ptr::from_ref(item).addr()));
                 } else if state.is_pending_on_list() {
-                    let queues = nodes.values().map(|node| node.current.queue());
-                    let lane = queues.filter_map(|queue| queue.lane_of(state.home())).next();
+                    let lane = nodes.values().find_map(|node| node.current.lane_of(state.home()));
                     needs.extend(lane.map(|lane| Need::Slot(lane.addr())));
                 }
             }
