@@ -368,8 +368,8 @@ impl<E: HasTicket, T: PartialEq, C> ItemCell<E, T, C> {
     }
 
     /// Returns whether the submission with this signal is still pending.
-    pub(crate) fn is_pending_for(&self, signal: &Arc<Signal>) -> bool {
-        self.slow_state.lock().pending.as_ref().is_some_and(|pending| Arc::ptr_eq(pending, signal))
+    pub(crate) fn is_pending_for(&self, signal: &Signal) -> bool {
+        self.slow_state.lock().pending.as_ref().is_some_and(|pending| pending.key() == signal.key())
     }
 
     /// If a worker has popped the item's next entry during the present run, calls `look` with this entry. The run keeps

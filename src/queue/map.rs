@@ -46,6 +46,14 @@ impl WorkQueue {
     /// # Ok(())
     /// # }
     /// ```
+    ///
+    /// # Errors
+    ///
+    /// The iterator returns an error as its last element, and drops the other inputs:
+    ///
+    /// * [`RunError::Failed`] if an item panicked, if a shutdown dropped it, or if the wait for it would never end.
+    /// * [`RunError::Refused`] if the queue refuses an item, for a reason of [`spawn`](Self::spawn). A full queue is
+    ///   such a reason only if no item of the iterator is in flight.
     #[doc(alias = "par_iter")]
     pub fn map<I, F, T>(&self, inputs: I, function: F) -> Map<I::IntoIter, F, T>
     where
@@ -82,8 +90,8 @@ impl WorkQueue {
     ///
     /// # Errors
     ///
-    /// After the first error, no more items begin. The call returns this error once the items that have begun have
-    /// ended.
+    /// The call looks at its items in the order of the inputs. At the first that failed, it cancels the items that have
+    /// not begun, waits for the others, and returns the error. Until then, items behind a long one may begin.
     ///
     /// * [`RunError::Failed`] if an item panicked, if a shutdown dropped one, or if the caller has come to hold the
     ///   only slot in which an item can run.

@@ -66,6 +66,10 @@ struct ArmAgain<'a> {
 
 impl Drop for ArmAgain<'_> {
     fn drop(&mut self) {
+        // The function has forked the process. A thread of the parent may have held the lock, and no manager is here.
+        if self.work.origin.is_forked() {
+            return;
+        }
         let now = clock::now();
         let mut ticks = self.period.ticks.lock();
         *ticks = ticks.ran(self.period.period, now);

@@ -13,7 +13,6 @@ pub(crate) mod task;
 
 use std::cell::Cell;
 use std::ptr::NonNull;
-use std::sync::Arc;
 use std::task::{Poll, Waker};
 
 use crate::policy::search::{LIMIT, Patience};
@@ -166,7 +165,7 @@ pub(crate) fn check_run(work: &WorkItem) -> Result<(), WaitError> {
 /// `signal` and `timer` from the item at one time. The timer may have fired since.
 pub(crate) fn check_submission(
     work: &WorkItem,
-    signal: &Arc<Signal>,
+    signal: &Signal,
     timer: Option<&TimerName>,
 ) -> Result<(), WaitError> {
     check_run(work)?;
