@@ -27,7 +27,7 @@
 //! | compute, and also block inside code that you cannot change (a guard around all of this code would hide that it uses the CPU) | [`WorkQueue::unbound(name)`](WorkQueue::unbound): each active item has a thread, so set [`max_active_total(16)`](WorkQueueBuilder::max_active_total) or another bound; without one, the queue can take all threads of the executor |
 //! | run one at a time, in the order of submission | [`WorkQueue::ordered(name)`](WorkQueue::ordered): many such queues run side by side, each on a thread of its own while it has items |
 //! | must stay near their data | [`WorkQueue::builder(name)`](WorkQueue::builder) with [`attrs`](WorkQueueBuilder::attrs): an [`AffinityScope`], [`strict`](Attrs::strict) |
-//! | are urgent | one of the queues above, with [`high_priority(true)`](WorkQueueBuilder::high_priority) |
+//! | are urgent | one of the queues above without a nice level, with [`high_priority(true)`](WorkQueueBuilder::high_priority) |
 //! | must run even if no thread can be made | one of the queues above, with [`rescuer(true)`](WorkQueueBuilder::rescuer): the queue has its own thread for this case |
 //! | come from clients, without a bound | one of the queues above, with [`max_pending`](WorkQueueBuilder::max_pending): a full queue refuses an item with [`QueueError::Full`] and returns its closure, or makes the issuer [wait](WorkQueueBuilder::when_full) |
 //!
@@ -49,7 +49,7 @@
 //! | many closures or many [`Work`]s, with one notification of the pool | [`items(closures).spawn()?`](WorkQueue::items), which returns the handles in order; `spawn_detached()?` returns none. If the queue becomes full half-way, the [error](RefusedBatch) has the handles of the accepted closures, and gives back the other closures |
 //! | a function for many inputs, with the results in order | [`map(inputs, f).collect::<Result<Vec<_>, RunError>>()?`](WorkQueue::map), or any other use of this lazy iterator of `Result<T, RunError>`. At most 64 items are in flight, or 4 for each CPU if that is more; [`window(n)`](Map::window) sets another number. An item is in flight from the time when it is queued until its result is taken. Dropping the iterator cancels the items that have not begun |
 //! | a function for many inputs, which may borrow, with one item for each input | [`for_each`](WorkQueue::for_each), which waits for all |
-//! | closures that borrow, and the chunks of a slice | [`scope`](WorkQueue::scope), which waits for all, and in it [`s.spawn`](Scope::spawn) and [`s.chunks_mut`](Scope::chunks_mut) |
+//! | closures that borrow, and the chunks of a slice | [`scope`](WorkQueue::scope), which waits for all, and in it [`s.spawn`](Scope::spawn) and [`s.chunks_mut`](Scope::chunks_mut); `scope` panics if an item panicked, or was dropped by a shutdown, and `try_scope` returns an error instead |
 //! | a part of an item's work, for another CPU if one is free | [`join(a, b)`](join()), which returns both results |
 //!
 //! # Safe defaults
@@ -57,7 +57,7 @@
 //! | what | default | to change it |
 //! |---|---|---|
 //! | items that compute at the same time | as many as there are CPUs, for each [class](#classes) | the kind of the queue |
-//! | items that have begun, running or blocked | 256 for each queue and each CPU on which items were queued | [`max_active`](WorkQueueBuilder::max_active), [`max_active_total`](WorkQueueBuilder::max_active_total) |
+//! | *active* items: they run, block, or have a slot and are next in their pool | 256 for each queue and each CPU on which items were queued | [`max_active`](WorkQueueBuilder::max_active), [`max_active_total`](WorkQueueBuilder::max_active_total) |
 //! | items that wait, and have not begun | a hundred million for each queue and each CPU on which items were queued; the number is this high because a queue cannot know which refusals its user can handle | [`max_pending`](WorkQueueBuilder::max_pending), for the whole queue |
 //! | items that wait, in all queues together | no further limit, because only the program knows its memory | the executor's [`max_pending`](ExecutorBuilder::max_pending) |
 //! | bytes of items that wait, in all queues together | no limit, because only the program knows its memory, and the bytes of its items | the executor's [`max_pending_bytes`](ExecutorBuilder::max_pending_bytes), with [`bytes`](Submission::bytes) |
@@ -75,9 +75,9 @@
 //! These figures were measured as root, on a virtual machine with two CPUs (AMD EPYC, Linux 6.18). With `cargo bench
 //! --bench queueing -- --quick` at commit 7747094d, the submission of a closure to a busy pool takes 40 to 78 ns, and a
 //! guard takes 11 to 14 ns while no item waits. With `make rivals` at f5c4dc83, the submission of a closure to the
-//! default queue and the join of its result take 1.1 to 12 µs together. `threadpool` takes 12 µs for both, and rayon
-//! 21 µs. For items that queue many short items, rayon is faster: it runs 12.8 million/s, and cmwq 9.5. All figures are
-//! in `docs/costs.md` and `docs/benchmarks.md` of the repository.
+//! default queue and the join of its result take 1.1 µs together (p99: 11.5 µs), again and again. `threadpool` takes
+//! 11.5 µs (p99: 80.5 µs), and rayon 21.4 µs (p99: 29.1 µs). For items that queue many short items, rayon is faster: it
+//! runs 12.8 million/s, and cmwq 9.5. All figures are in `docs/costs.md` and `docs/benchmarks.md` of the repository.
 //!
 //! # What it cannot do
 //!
@@ -144,22 +144,22 @@
 //!
 //! # Locality
 //!
-//! An [`AffinityScope`] divides the CPUs of a queue into pods. An item belongs to the pod of the CPU on which it was
+//! An [`AffinityScope`] divides a queue's CPUs into pods. An item belongs to the pod of the CPU on which it is
 //! submitted.
 //!
 //! * An item of a [managed](WorkQueue::builder) queue starts in its pod if one of the pod's CPUs is free. Otherwise, it
-//!   starts in the nearest pod that has a free CPU. It can also start in its own pod if items often sleep there
-//!   [without a guard](#missing-guards). The items before it may be so short that a running worker is ready sooner than
-//!   a woken one. Then the item waits for them, for **at most 3.2 ms** if they turn out to be long. A CPU may seem free
-//!   although another process or the issuer uses it. Then the item waits for **at most 3.2 ms** (0.2 ms in a quiet
-//!   pod), and starts in another pod or waits once more. These bounds do not include the time to make and run threads.
+//!   starts in the nearest pod that has a free CPU. If items often sleep in its own pod [without a
+//!   guard](#missing-guards), it can also start there. The items before it may be so short that a running worker is
+//!   ready sooner than a woken one. Then the item waits for them, for **at most 3.2 ms** if they turn out to be long. A
+//!   CPU may seem free although another process or the issuer uses it. Then the item waits for **at most 3.2 ms**
+//!   (0.2 ms in a quiet pod), and starts in another pod or waits once more. The times to make
+//!   and run threads are not included.
 //! * An item of a [strict](Attrs::strict) queue starts only in its pod, even if it must wait for that. The item stays
 //!   in the pod as long as the pod has a CPU, with one exception. When the process loses a CPU, the system may move
 //!   workers out of their pod. While workers run items, the executor notices this after **at most 400 ms**. Until then,
 //!   strict items can start and run outside of their pod.
 //! * Items that were queued on a CPU or node by number ([`Submission::on_cpu`]) stay in the pod of that CPU or node.
-//! * Plain [`unbound`](WorkQueue::unbound) queues start each item immediately. The worker of an item begins in the
-//!   item's pod, but the system may move it.
+//! * Plain [`unbound`](WorkQueue::unbound) queues start each item immediately. Its worker begins in the item's pod.
 //!
 //! [`WorkQueue::counters`] counts the items that began inside and outside of their pod. [`WorkQueue::apply_attrs`],
 //! [`Executor::set_default_scope`] and [`Executor::set_unbound_cpus`] change the pods while queues are in use.
@@ -274,7 +274,7 @@
 //!   the pool once, and tells what its workers are doing. The report goes to the log or to a
 //!   [`stall_handler`](ExecutorBuilder::stall_handler).
 //!
-//! All of this works on Linux. On other systems, only guards and the watchdog work.
+//! All of this works on Linux. On other systems, only guards, [`may_block()`] and the watchdog work.
 //!
 //! # Observation
 //!

@@ -8,7 +8,7 @@ use crate::policy::attrs::Attrs;
 use crate::policy::cpu_set::CpuSet;
 use crate::policy::pods::AffinityScope;
 use crate::queue::attrs;
-use crate::queue::limits::{highest_max_active, set_max_active};
+use crate::queue::limits::set_max_active;
 
 use super::attribute::Attribute;
 use super::protocol::{ErrorKind, RequestError, shortened};
@@ -86,7 +86,7 @@ pub(super) fn set(queue: &Queue, attribute: Attribute, value: &str) -> Result<St
             change(queue, Attrs::new().nice(level), |attrs| attrs.nice(level))
         }
         Attribute::MaxActive => {
-            let right = || format!("a number from 1 to {}", highest_max_active(queue));
+            let right = || format!("a number from 1 to {}", queue.spec.most_active);
             let items = value.parse().map_err(|_| bad(attribute, value, &right()))?;
             set_max_active(queue, items).map_err(|error| of_limit(&error))
         }

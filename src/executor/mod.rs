@@ -182,8 +182,9 @@ impl Executor {
     /// other items waited to start. The most frequent type comes first. The list is empty in a forked process, and with
     /// [`Detection::Off`](crate::Detection::Off).
     ///
-    /// Queue such items on a [`cpu_intensive`](crate::WorkQueueBuilder::cpu_intensive) or
-    /// [unbound](crate::WorkQueue::unbound) queue, or divide each of them into several items.
+    /// Queue such items on a [managed](crate::WorkQueue::builder) queue with a [nice level](crate::Attrs::nice) above
+    /// 0, or divide each of them into several items. If they must run on their issuer's CPU, set
+    /// [`cpu_intensive`](crate::WorkQueueBuilder::cpu_intensive).
     ///
     /// # Examples
     ///

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::engine::item::place::Place;
+use crate::engine::queue::places::Kept;
 use crate::engine::refusal::QueueError;
 use crate::error::RunError;
 use crate::executor::Executor;
@@ -29,7 +30,12 @@ impl Executor {
         let (queue, f) = (self.unlimited("run_on_each_cpu"), Arc::new(f));
         let spawn = |slot| {
             let (cpu, f) = (placement.slot_info(slot).cpu, Arc::clone(&f));
-            queue.spawn_at(Place::Slot(slot), move || f(cpu)).map_err(|(error, _f)| error)
+            // The executor's bound on pending items does not apply, so that the call runs on all CPUs or on none.
+            let queue = queue.handle().queue();
+            queue.take_place_anyway();
+            let kept = Some(Kept::take_over(queue));
+            let spawned = queue.spawn_in(Place::Slot(slot), kept, move || f(cpu));
+            spawned.map(JoinHandle::new).map_err(|(error, _f)| error)
         };
         let items: Vec<_> = (0..placement.slots()).map(spawn).collect();
         // The caller waits for every run, even after another run has failed.

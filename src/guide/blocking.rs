@@ -76,9 +76,8 @@
 //! let executor = cmwq::Executor::builder().build()?;
 //! let queue = cmwq::WorkQueue::builder("jobs").build_on(&executor)?;
 //! queue.for_each(0..100, |n| println!("job {n}"))?;
-//! for offender in executor.undeclared_blockers() {
-//!     eprintln!("{} needs a guard; it blocked {} times", offender.item_type, offender.count);
-//! }
+//! let sleepers = executor.undeclared_blockers();
+//! assert!(sleepers.is_empty(), "these items need a guard: {sleepers:?}");
 //! # Ok(())
 //! # }
 //! ```

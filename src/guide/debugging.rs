@@ -1,7 +1,9 @@
 //! Debugging: which queue is too busy, what a worker is doing, and where in the code it is.
 //!
 //! The workers of all queues look alike to the system: `cmwq/0:1` is a worker of CPU 0, and `cmwq/u8:2` a worker of the
-//! pool `u8`. If such threads use too much CPU or seem to hang, answer these questions.
+//! pool `u8`. `cmwq/R-mail` is the rescuer of the queue `mail`, and `cmwq/manager` the manager. While a worker runs an
+//! item of a queue with [`name_threads`](crate::WorkQueueBuilder::name_threads), it has the name of this queue. If such
+//! threads use too much CPU or seem to hang, answer these questions.
 //!
 //! # Which queue is too busy, and which code fills it?
 //!

@@ -89,9 +89,9 @@
 //!   [`max_pending`](crate::WorkQueueBuilder::max_pending) is an addition. There is no `min_active`.
 //! * **bh** is a pinned thread for each CPU and priority, not a softirq. An item that blocks holds up only the items
 //!   behind it. In debug builds, a guard in such an item is reported.
-//! * **A flush counts submissions** instead of giving them colours. An item that is queued after the flush began may
+//! * **A flush counts submissions** instead of giving them colours. An item that is queued after the flush began can
 //!   wait for the flush, with one exception. If another thread is still queueing a [`Work`](crate::Work) when the flush
-//!   begins, no later run of this item may wait for the flush.
+//!   begins, the flush may count a later run of this item. If that run waits for the flush, both wait for ever.
 //! * **A rescuer** runs items whenever threads cannot be made. The reason may be a limit of the system, a lack of
 //!   memory, or `max_threads`. The rescuer has the nice level that its queue's workers had when the queue was built,
 //!   and keeps that level when the attributes change.

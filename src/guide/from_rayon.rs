@@ -91,10 +91,9 @@
 //!   a job that holds a lock can deadlock, if the other job needs that lock. In cmwq, the waiting thread sleeps, or
 //!   runs parts of the work that it waits for. Other workers run all other items.
 //! * **Items may block.** A read, a lock or a channel under a [guard](crate::guide::blocking) costs no CPU.
-//! * **Memory stays bounded.** `map` and `for_each` limit the number of items in flight to a
-//!   [window](crate::Map::window): 64 by default, or 4 for each CPU if that is more. An item is in flight until the
-//!   program has taken its result. So if the first input takes long, the window limits how far the other inputs get
-//!   ahead of it.
+//! * **Memory stays bounded.** `map` and `for_each` keep at most 64 items in flight, or 4 for each CPU if that is more.
+//!   [`window`](crate::Map::window) sets another number for `map`. An item of `map` is in flight until the program has
+//!   taken its result. So if the first input takes long, the other inputs get only so far ahead of it.
 //! * **Errors are values.** If an item panics, or a shutdown drops it, `map` returns a [`RunError`](crate::RunError) in
 //!   place of the item's result. Then `map` cancels the items that have not begun, and ends. Items that have begun
 //!   still run to their end. The payload of the panic is in `RunError::Failed(JoinError::Panicked(payload))`:

@@ -71,8 +71,8 @@
 //! * **Two pools become two queues, and share the threads.** Together, the two queues run no more items than one queue,
 //!   because they belong to the same [class](crate#classes).
 //! * **A job may wait for another job.** In a pool with a fixed number of threads, jobs that wait for jobs behind them
-//!   can hold all threads for ever. Here, a join has a guard: while an item waits, another item runs. The bound on the
-//!   number of waiting items is [`max_threads`](crate::ExecutorBuilder::max_threads), not the number of CPUs.
+//!   can hold all threads for ever. Here, a join has a guard: while an item waits, another item runs. At most
+//!   [`max_threads`](crate::ExecutorBuilder::max_threads) items can wait for other items at the same time.
 //! * **A call can be refused.** `execute` never fails. A queue refuses items when it is full, drained, destroyed, or
 //!   shut down, and the error [returns the closure](crate::Refused::into_closure).
 //! * **A panic ends only its item.** No thread is replaced. A joiner and the

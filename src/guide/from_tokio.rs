@@ -43,15 +43,18 @@
 //! A [`JoinHandle`](crate::JoinHandle) is a future, which any runtime can poll. So only the lines that spawn change:
 //!
 //! ```
-//! async fn thumbnail(
-//!     queue: &cmwq::WorkQueue,
-//!     image: Vec<u8>,
-//! ) -> Result<usize, Box<dyn std::error::Error>> {
-//!     let permit = queue.reserve_async().await?; // Waits while `max_pending` items are pending.
-//!     Ok(permit.spawn(move || image.len() / 2)?.await?)
-//! }
-//! # let queue = cmwq::WorkQueue::new("thumbnails");
-//! # assert_eq!(cmwq::blocking::block_on(thumbnail(&queue, vec![0; 8])).unwrap(), 4);
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let queue = cmwq::WorkQueue::builder("thumbnails").max_pending(64).build()?;
+//! # let (image, other) = (vec![0; 8], vec![0; 6]);
+//! let task = async {
+//!     let size = queue.spawn(move || image.len() / 2)?.await?; // An error, if 64 items wait.
+//!     let permit = queue.reserve_async().await?; // Waits while 64 items wait.
+//!     let other = permit.spawn(move || other.len() / 2)?.await?;
+//!     Ok::<_, Box<dyn std::error::Error>>(size + other)
+//! };
+//! # assert_eq!(cmwq::blocking::block_on(task)?, 7);
+//! # Ok(())
+//! # }
 //! ```
 //!
 //! The other waits of this crate block the calling thread. So does a plain `spawn` on a full queue with

@@ -9,14 +9,14 @@
 //! | to bound | limit | default |
 //! |---|---|---|
 //! | items that compute at the same time | the kind of the queue: [`new`](crate::WorkQueue::new) and [`per_cpu`](crate::WorkQueue::per_cpu) run as many as there are CPUs, for each [class](crate#classes); `per_cpu` runs the items of one issuer on one CPU | on |
-//! | items that run or block, for each CPU on which they were queued | [`max_active`](crate::WorkQueueBuilder::max_active), 1 to 512, or 2000 for `unbound` | 256 |
-//! | items that run or block, in the whole queue | [`max_active_total`](crate::WorkQueueBuilder::max_active_total), as above | unset: `max_active` applies |
+//! | *active* items (they run, block, or have a slot and are next in their pool), for each CPU on which they were queued | [`max_active`](crate::WorkQueueBuilder::max_active), from 1 to 512, or from 1 to 2000 for `unbound` | 256 |
+//! | active items in the whole queue | [`max_active_total`](crate::WorkQueueBuilder::max_active_total), as above; a queue has only one of the two | unset: `max_active` applies |
 //! | items that wait and have not begun, in the whole queue | [`max_pending`](crate::WorkQueueBuilder::max_pending) | a hundred million, for each CPU on which they were queued |
 //! | items that wait in all queues together | [`max_pending`](crate::ExecutorBuilder::max_pending) of the executor | unset |
 //! | bytes of the items that wait in all queues together, as their submissions [state](crate::Submission::bytes) them | [`max_pending_bytes`](crate::ExecutorBuilder::max_pending_bytes) of the executor | unset |
 //! | the share of the CPUs that a queue gets while other queues also have items | [`weight`](crate::WorkQueueBuilder::weight), 1 to 10 000 | unset: items start roughly in the order in which they were queued |
 //! | worker threads of the executor; the manager, the thread that drops values for the manager, and rescuers do not count | [`max_threads`](crate::ExecutorBuilder::max_threads), as in `Executor::builder().max_threads(64).build_global()?` before any queue is made | 512, or 8 for each CPU if that is more; fewer where the system permits fewer |
-//! | items of one `map` that are in flight | [`window`](crate::Map::window) | 64, or 4 for each CPU if that is more |
+//! | items of one `map` or `for_each` that are in flight | [`window`](crate::Map::window) of `map` | 64, or 4 for each CPU if that is more |
 //!
 //! If a limit is out of range, the builder returns an error, which names the value and the range.
 //!
@@ -29,16 +29,17 @@
 //!   While such a queue is full, a submission blocks its thread. But the full queue refuses a submission by one of its
 //!   own items, because there may be no room before that item ends. With
 //!   [`WhenFull::CallerRuns`](crate::WhenFull::CallerRuns), the submitting thread runs the item itself if a slot is
-//!   free. If no slot is free, the thread waits. Armed timers do not count towards the limit. When a timer fires, its
+//!   free. If no slot is free, the thread waits. Per-CPU, ordered, bh and [strict](crate::Attrs::strict) queues cannot
+//!   have `CallerRuns`. Armed timers do not count towards the limit. When a timer fires, its
 //!   item is accepted even if the queue is full.
 //! * A cancelled item leaves an empty place in the queue, which counts towards `max_pending` until a worker reaches it.
 //! * When all queues together come near the executor's `max_pending`, the queues with the longest backlogs are the
 //!   first to refuse items. A queue without pending items still accepts one item. Near the executor's
 //!   `max_pending_bytes`, the queues whose items have the most bytes are the first to refuse items. No queue has its
 //!   own limit on bytes.
-//! * At `max_threads`, items wait for a thread, but not for ever. If a pool starves, a worker of another pool ends
-//!   between two items, so that a worker of the starving pool can be made. Blocked items keep their threads. So items
-//!   deadlock if they hold all threads and wait for items that have not begun. In this case, raise the limit, lower
+//! * At `max_threads`, items wait until another item ends. If a pool starves, a worker of another pool ends between two
+//!   items, so that a worker of the starving pool can be made. Blocked items keep their threads. So if items hold all
+//!   threads and wait for items that have not begun, they wait for ever. In this case, raise the limit, lower
 //!   `max_active`, or give the queue of the later items a [rescuer](crate::WorkQueueBuilder::rescuer).
 //!
 //! ```
@@ -101,19 +102,15 @@
 //! * An item that starts in a turn costs about a microsecond more. If items are shorter than a few microseconds, let
 //!   one closure do the work of several.
 //!
-//! # Why a queue accepts so many items by default
-//!
-//! A queue cannot know which refusal its user can handle. So without `max_pending`, a queue refuses items only when a
-//! hundred million of them wait on one CPU. Each item that waits takes memory for its closure. So a queue that gets its
-//! items from outside the program needs `max_pending`.
-//!
 //! # Rules of thumb
 //!
 //! * Keep the default of `max_active`. It does not limit the use of the CPU. A limit of 1 does not make a queue
 //!   ordered: for an order, use [`WorkQueue::ordered`](crate::WorkQueue::ordered).
 //! * If the items of a queue call another service, set `max_active_total` to the number of requests that this service
 //!   serves at a time, such as the number of a database's connections.
-//! * Set `max_pending` to the number of items that can run within the time that a client waits.
+//! * Set `max_pending` to the number of items that can run within the time that a client waits. For example, two CPUs
+//!   run 500 items of 2 ms in the 500 ms of a client's patience. Items that block, 16 at a time and for 20 ms each, are
+//!   400 in this time.
 //! * An item that computes for longer than the items of other queues can wait holds up all queues in its
 //!   [class](crate#classes). Give long items a class of their own by another nice level:
 //!   `WorkQueue::builder(name).attrs(Attrs::new().nice(10))` runs one such item on each CPU, and the system prefers the

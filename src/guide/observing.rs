@@ -20,9 +20,11 @@
 //! | metric | an alert if | because |
 //! |---|---|---|
 //! | `cmwq_pool_stalled_seconds` | above 0 | the watchdog has found a pool that starts nothing |
-//! | `cmwq_thread_limit_reached` | 1 | work has waited for a thread, because the executor had `max_threads` threads |
+//! | `cmwq_thread_limit_reached` | becomes 1, and stays 1 | work has waited for a thread, because the executor had `max_threads` threads; `cmwq_threads` and `cmwq_threads_max` show the present state |
 //! | `cmwq_queue_items` | grows without end | items come faster than they run; set `max_pending` |
 //! | `cmwq_item_wait_seconds` | its p99 exceeds what clients accept | the queue needs less load, or a higher priority |
+//! | `cmwq_items_refused_total` | grows | a queue has reached `max_pending`, and issuers get `Full` |
+//! | `cmwq_items_expired_total` | grows | items did not begin before their deadlines |
 //! | `cmwq_items_panicked_total` | grows | an item has panicked |
 //! | `cmwq_undeclared_blocks_total` | grows fast | items block without a guard |
 //! | `cmwq_rescuer_calls_total` | grows | a pool can get no thread, and calls rescuers |

@@ -14,14 +14,16 @@
 //! In `examples/service`, one thread accepts requests, and items do the rest of the work:
 //!
 //! * An item **owns its client**. If the item is refused, misses its deadline, or is dropped by the shutdown, the
-//!   client's destructor queues the answer 503. So every client gets an answer. The queues of the answers belong to a
-//!   second executor, because the shutdown of the first one refuses new items.
+//!   client's destructor queues the answer 503. So every client gets an answer, unless slow clients hold up the last
+//!   answers of a service that ends. The queues of the answers belong to a second executor, because the shutdown of the
+//!   first one refuses new items.
 //! * Each request has a **[deadline](crate::Submission::within)**. An item that no client waits for any more does not
 //!   run, or stops early.
 //! * A **background task** is a [`JoinHandle`](crate::JoinHandle) in a table: `GET` asks whether it
 //!   [is finished](crate::JoinHandle::is_finished), and `DELETE` asks it to [stop](crate::JoinHandle::stop).
-//! * **Answers that must not wait** (health, metrics) have a queue of [high
-//!   priority](crate::WorkQueueBuilder::high_priority), because they would otherwise wait behind items that compute.
+//! * **Answers that must not wait** (health, metrics) have a queue on the second executor, so no job is before them.
+//!   The queue has [high priority](crate::WorkQueueBuilder::high_priority). So the system prefers its worker to those
+//!   of the jobs, if the process may have a negative nice level.
 //! * **Answers that may wait for a body** have another queue, which is [unbound](crate::WorkQueue::unbound). The HTTP
 //!   library of the example has no timeouts. So a client that withholds its body holds one of the places of a queue
 //!   until it goes away. A proxy with a timeout for reads belongs in front of such a service.
@@ -71,11 +73,12 @@
 //!   only compute are accepted even if many slow reads of files fill another queue. A call that sleeps needs [a
 //!   guard](crate::guide::blocking). All queues of `WorkQueue::new` share the CPUs. So give items that compute for
 //!   longer than a request may wait a queue such as `WorkQueue::builder(name).attrs(Attrs::new().nice(10))`.
-//! * **Computing apart from sleeping.** Queues with the same attributes share their workers. So a worker may sleep in
-//!   one item and then compute in the next one. Linux prefers a thread that has slept to other threads for some
-//!   milliseconds, so the runtime's threads have to wait for such a worker. If some items compute and others mostly
-//!   sleep, give the items that compute a nice level above 0, and leave the others at 0. Then the two kinds have
-//!   workers of their own, and the runtime's threads need not wait.
+//! * **Precedence.** Give the queues whose items compute a nice level above 0 ([`Attrs::nice`](crate::Attrs::nice)),
+//!   and leave the queues whose items mostly sleep at 0. Then the system prefers the runtime's threads, which accept,
+//!   shed and answer, to the workers that compute. The two kinds of items also have workers of their own. A worker of
+//!   both kinds would sleep in one item and compute in the next, and Linux prefers a thread that has slept for some
+//!   milliseconds. `make lab-service` in the repository measures a service at four times its capacity: on this crate,
+//!   on tokio's blocking pool and on rayon, each with nice levels and without.
 //! * **Reserve first.** A [permit](crate::Permit) is a place for one item. A request that gets no permit is refused
 //!   before its body is read.
 //! * **Shed or wait.** [`try_reserve`](crate::WorkQueue::try_reserve) fails at once if there is no room.
@@ -88,10 +91,6 @@
 //!   [`handle.stop_on_drop()`](crate::JoinHandle::stop_on_drop) instead, as the examples do. Then an item that has not
 //!   begun is cancelled, and an item that runs stops early if it [asks](crate::guide::cancellation). If a request has
 //!   several items, give them one [token](crate::CancelToken).
-//! * **Precedence.** Under overload, workers and the runtime's threads compete for the CPUs. Give the workers that
-//!   compute a greater nice level than the runtime has ([`Attrs::nice`](crate::Attrs::nice)). Then the system prefers
-//!   the runtime's threads, which accept, shed and answer. `make lab-service` in the repository measures a service at
-//!   four times its capacity: on this crate, on tokio's blocking pool and on rayon, each with nice levels and without.
 //! * **In an item**, never call the runtime's `Handle::block_on` outside of a guard. Write
 //!   `cmwq::blocking(|| handle.block_on(future))`, which has [two conditions](crate::guide::from_tokio).
 //!   [`blocking::block_on`](crate::blocking::block_on) has a guard inside, but it polls the future outside of the

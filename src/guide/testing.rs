@@ -17,7 +17,8 @@
 //!
 //! * The code reads times from [`clock::now`](crate::clock::now) instead of `Instant::now`.
 //! * The code sleeps, locks, sends messages and makes threads with the functions of [`blocking`](mod@crate::blocking).
-//!   Other threads do not belong to a run.
+//!   Other threads do not belong to a run. So the code does not wait for a channel or a lock of `std`, tokio or
+//!   crossbeam. A test of an async service uses an ordinary executor: `Executor::builder().build()`.
 //! * The code makes its queues within the run, or takes them as arguments, as `&WorkQueue`. A queue in a `static`
 //!   belongs to the first run that uses it, and other runs cannot use it. Tests that run at the same time must not
 //!   share a lock of `blocking` that is in a `static`.

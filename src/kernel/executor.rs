@@ -212,7 +212,8 @@ pub trait ExecutorExt: Sealed {
     /// Runs `f` once on each of the executor's CPUs, with the CPU's number, and waits under a blocking guard until all
     /// runs have ended. The runs overlap if the CPUs are free.
     ///
-    /// `f` runs as items of the CPUs' normal pools, as in [`run_on_cpu`](Self::run_on_cpu).
+    /// `f` runs as items of the CPUs' normal pools, as in [`run_on_cpu`](Self::run_on_cpu). The executor's
+    /// [`max_pending`](crate::ExecutorBuilder::max_pending) does not apply to these items.
     ///
     /// # Examples
     ///

@@ -24,7 +24,10 @@
 //! * canceller of B: finds no nodes below B, and sets B's signal. The nodes below B are not cancelled yet.
 //!
 //! The list holds a strong reference to each child. A child that is no longer needed is [removed](CancelNode::forget)
-//! from the list. So the memory of a tree depends only on the nodes that are in use.
+//! from the list. If no thread can cancel a node itself any more, its children [move](CancelNode::lift) to the node's
+//! parent. So the memory of a tree depends only on the nodes that are in use. During its move, a child is on both
+//! lists, so a thread that cancels the upper node finds the child. A thread may close a node twice, which has no
+//! effect.
 //!
 //! **Alarms.** The effect of an alarm may be final: it cancels another token, or takes a timer. So the alarms are on a
 //! list of the node, and ring only if this node is cancelled. In [`wakers`](crate::sys::wakers), alarms are found by
@@ -66,16 +69,37 @@ impl CancelNode {
     /// from the beginning, and has no number.
     pub(crate) fn child(&self) -> (Arc<Self>, Option<u64>) {
         let child = Self::new();
+        let number = self.adopt(&child);
+        if number.is_none() {
+            child.cancel();
+        }
+        (child, number)
+    }
+
+    /// Puts a node on the list of this node. Returns the node's number, or `None` if this node is being cancelled.
+    fn adopt(&self, node: &Arc<Self>) -> Option<u64> {
         let mut lists = self.lists.lock();
         if lists.is_closed {
-            drop(lists);
-            child.cancel();
-            return (child, None);
+            return None;
         }
         lists.last += 1;
         let number = lists.last;
-        lists.children.insert(number, child.clone());
-        (child, Some(number))
+        lists.children.insert(number, node.clone());
+        Some(number)
+    }
+
+    /// Moves a node from the list of its parent, where it has this number, to the list of its grandparent. Returns the
+    /// node's number there. If the grandparent is being cancelled, so is the node, and the result is `None`.
+    pub(crate) fn lift(node: &Arc<Self>, parent: &Self, number: u64, grandparent: &Self) -> Option<u64> {
+        let lifted = grandparent.adopt(node)?;
+        parent.forget(number);
+        Some(lifted)
+    }
+
+    /// Returns whether the list has as many children as `count` returns. The list does not change during the call.
+    pub(crate) fn has_children(&self, count: impl FnOnce() -> usize) -> bool {
+        let lists = self.lists.lock();
+        lists.children.len() == count()
     }
 
     /// Removes a child that is no longer needed from the list of this node.

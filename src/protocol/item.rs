@@ -36,6 +36,7 @@
 //! in the slow-path state.
 
 mod answers;
+mod awaited;
 mod slow_state;
 mod stop;
 mod timers;
@@ -315,7 +316,7 @@ impl<E: HasTicket, T: PartialEq, C> ItemCell<E, T, C> {
     }
 
     /// Cancels the pending submission. The caller holds a handle. The callers of `disarm`, `disable`, `enable`,
-    /// `last_submission` and `is_pending_for` also hold one.
+    /// `last_submission` and `instance_of` also hold one.
     pub(crate) fn cancel(&self) -> TakenBack<E, T, C> {
         let done = |was_pending| TakenBack { was_pending, kept: None, timer: None, carried: None };
         match self.update(ItemState::cancel) {
@@ -354,22 +355,6 @@ impl<E: HasTicket, T: PartialEq, C> ItemCell<E, T, C> {
             self.update(|state| (state.enable_slowly(), ()));
         }
         Ok(slow_state.disabled == 0)
-    }
-
-    /// Returns the signal of the pending submission or, if there is none, of the run that has begun. Also returns the
-    /// timer that has armed the item, if the pending submission waits for a timer.
-    pub(crate) fn last_submission(&self) -> Option<(Arc<Signal>, Option<T>)>
-    where
-        T: Clone,
-    {
-        let mut slow_state = self.slow_state.lock();
-        let signal = self.wait_for(&mut slow_state, ItemState::wait_slowly)?;
-        Some((signal, slow_state.timer.clone()))
-    }
-
-    /// Returns whether the submission with this signal is still pending.
-    pub(crate) fn is_pending_for(&self, signal: &Signal) -> bool {
-        self.slow_state.lock().pending.as_ref().is_some_and(|pending| pending.key() == signal.key())
     }
 
     /// If a worker has popped the item's next entry during the present run, calls `look` with this entry. The run keeps

@@ -213,9 +213,8 @@ impl WorkQueueBuilder {
         self
     }
 
-    /// Limits how many items of the whole queue are active at a time. This limit cannot be combined with `max_active`,
-    /// which is a limit for each CPU. The limit is 1 to 512, or 1 to 2000 for a plain [unbound](WorkQueue::unbound)
-    /// queue. Default: 256. Ordered and bh queues run one item at a time, and have no such setting.
+    /// Limits how many items of the whole queue are active at a time, instead of the items of each CPU. The range is
+    /// that of `max_active`. Default: unset, so that `max_active` applies. Ordered and bh queues have no such setting.
     pub fn max_active_total(mut self, items: usize) -> Self {
         self.max_active_total = Some(items);
         self
@@ -327,6 +326,7 @@ impl WorkQueueBuilder {
         let spec = QueueSpec {
             rescuer: self.rescuer.then(|| self.make_rescuer(&kind, executor)).transpose()?,
             limit,
+            most_active: most_active(self.kind == Kind::Unbound),
             unbound,
             is_bh: self.kind == Kind::Bh,
             name: self.name.into(),

@@ -2,7 +2,7 @@
 
 use crate::engine::queue::workqueue::Queue;
 use crate::error::limit::SetMaxActiveError;
-use crate::policy::admission::{NO_LIMIT, most_active};
+use crate::policy::admission::NO_LIMIT;
 use crate::queue::WorkQueue;
 
 impl WorkQueue {
@@ -52,15 +52,10 @@ pub(crate) fn set_max_active(queue: &Queue, items: usize) -> Result<(), SetMaxAc
     if queue.spec.ordered {
         return Err(SetMaxActiveError::Ordered);
     }
-    let limit = highest_max_active(queue);
+    let limit = queue.spec.most_active;
     if !(1..=limit).contains(&items) {
         return Err(SetMaxActiveError::MaxActive { value: items, limit });
     }
     queue.set_max_active(items);
     Ok(())
-}
-
-/// Returns the highest limit of active items that the queue may have.
-pub(crate) fn highest_max_active(queue: &Queue) -> usize {
-    most_active(queue.spec.unbound.is_some_and(|unbound| !unbound.managed))
 }

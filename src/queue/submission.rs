@@ -254,12 +254,12 @@ impl<I> Submission<'_, I> {
             Duration::ZERO => Err(QueueError::ZeroPeriod),
             _ => places(queue, &options, permit),
         };
-        let place = match places {
-            Ok((place, _kept)) => place,
+        let (place, kept) = match places {
+            Ok(places) => places,
             Err(error) => return Err(Refused::new(error, function)),
         };
         let schedule = Schedule { place, first: options.after.unwrap_or(period), period };
-        match periodic::spawn_every(queue.handle(), schedule, (options.name, leash.token()), function) {
+        match periodic::spawn_every(queue.handle(), schedule, kept, (options.name, leash.token()), function) {
             Ok((item, period)) => Ok(PeriodicHandle::new(Work { item }, period)),
             Err((error, function)) => {
                 Err(Refused::new(queue.handle().queue().count_refusal(error), function))

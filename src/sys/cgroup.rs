@@ -38,8 +38,9 @@ enum Version {
 }
 
 impl CpuGroups {
-    pub(crate) fn of_process() -> Self {
-        Self::below("/")
+    /// Returns the process's cgroups. `last` is the quota that was read last, if one was.
+    pub(crate) fn of_process(last: Option<Quota>) -> Self {
+        Self { last, ..Self::below("/") }
     }
 
     /// Returns the process's cgroups as the files below the folder `root` show them. Outside of tests, `root` is `/`.

@@ -70,6 +70,7 @@ fn invalid_attributes_change_nothing() {
     let became_unbound = on(WorkQueue::per_cpu("e").power_efficient(true));
     became_unbound.apply_attrs(good()).unwrap();
     assert!(became_unbound.attrs().unwrap().strict);
+    assert!(became_unbound.set_max_active(513).is_err(), "only a queue of `unbound` may have more than 512");
 
     assert_eq!(executor.set_unbound_cpus(CpuSet::new()), Err(SetUnboundCpusError::NoCpu));
     let unknown = SetUnboundCpusError::UnknownCpu { cpu: 7, known: known.clone() };

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use cmwq::blocking::block_on;
 use cmwq::kernel::{ExecutorExt, WorkQueueBuilderExt};
-use cmwq::{CancelToken, JoinError, JoinHandle, WaitError, Work, WorkQueue, WorkQueueBuilder};
+use cmwq::{CancelToken, JoinError, JoinHandle, QueueError, WaitError, Work, WorkQueue, WorkQueueBuilder};
 use fastrand::Rng;
 
 use crate::support::{
@@ -595,6 +595,33 @@ fn an_item_cannot_flush_an_item_behind_its_own_next_run() {
     assert_eq!(told.recv_timeout(SOON), Ok(Some(Err(WaitError::WouldDeadlock))));
     here.flush().unwrap();
     there.flush().unwrap();
+}
+
+/// spec: F5.7: a cycle through an armed item, whose timer is held because its queue is drained. The item that waits
+/// last is refused.
+#[test]
+#[cfg(debug_assertions)]
+fn a_cycle_through_an_item_whose_timer_is_held_is_refused() {
+    let _limit = time_limit();
+    let executor = cpus(2);
+    let [queue, other] = ["q", "other"].map(|name| WorkQueue::ordered(name).build_on(&executor).unwrap());
+    let work = Work::new(|| ());
+    assert!(queue.item(&work).after(Duration::from_secs(3600)).enqueue().unwrap());
+    let (give, take) = hand_over::<JoinHandle<Result<bool, WaitError>>>();
+    let holder = queue.spawn(move || take().join()).unwrap();
+    let drained = queue.clone();
+    let drains = std::thread::spawn(move || drained.drain());
+    eventually("the drain has begun", || {
+        queue.spawn(|| ()).is_err_and(|refused| refused.error == QueueError::Draining)
+    });
+    give.send(other.spawn(move || work.flush()).unwrap()).unwrap();
+    let answer = holder.join().unwrap();
+    assert!(
+        matches!(answer, Err(JoinError::WouldDeadlock) | Ok(Err(WaitError::WouldDeadlock))),
+        "{answer:?}"
+    );
+    drains.join().unwrap().unwrap();
+    other.flush().unwrap();
 }
 
 /// spec: F5.9: a wait with a timeout ends by itself, so it closes no cycle.

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use cmwq::{PeriodicHandle, QueueError, WaitError, WorkQueue};
 
 use crate::support::{
-    Counted, Door, SOON, all_kinds, builder, bump, eventually, no_thread_of, on_each_executor, one_cpu,
+    Counted, Door, SOON, all_kinds, builder, bump, eventually, held, no_thread_of, on_each_executor, one_cpu,
     time_limit, timers_have_fired,
 };
 
@@ -154,4 +154,24 @@ fn a_periodic_function_may_change_what_it_owns() {
     let late = queue.item(|| ()).after(Duration::from_secs(3600)).spawn_every(MILLI).unwrap();
     timers_have_fired(&executor, 5 * MILLI);
     assert_eq!((late.runs(), late.missed()), (0, 0));
+}
+
+/// spec: Q3.4: a periodic item whose first run has no delay needs a place in the queue, and takes that of a permit.
+#[test]
+fn a_periodic_item_that_begins_at_once_needs_room() {
+    let executor = one_cpu();
+    let queue = WorkQueue::ordered("q").max_pending(1).build_on(&executor).unwrap();
+    let (holder, door) = held(&queue);
+    let hour = Duration::from_secs(3600);
+    let at_once = || queue.item(|| ()).after(Duration::ZERO);
+    let permit = queue.try_reserve().unwrap();
+    assert_eq!(at_once().spawn_every(hour).map(drop).unwrap_err().error, QueueError::Full);
+    let every = at_once().with(permit).spawn_every(hour).unwrap();
+    assert_eq!(queue.spawn(|| ()).map(drop).unwrap_err().error, QueueError::Full);
+    assert_eq!(at_once().spawn_every(hour).map(drop).unwrap_err().error, QueueError::Full);
+    let later = queue.item(|| ()).spawn_every(hour).unwrap();
+    door.open();
+    holder.join().unwrap();
+    eventually("the item has run", || every.runs() == 1);
+    drop((every, later));
 }

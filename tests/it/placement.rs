@@ -9,7 +9,7 @@ use cmwq::kernel::ExecutorExt;
 use cmwq::{AffinityScope, Attrs, CpuSet, JoinError, QueueError, RunError, Work, WorkQueue};
 
 use crate::support::{
-    Door, SOON, builder, bump, cpus, current_pool, eventually, on_each_executor, one_cpu, pool, stress,
+    Door, SOON, builder, bump, cpus, current_pool, eventually, held, on_each_executor, one_cpu, pool, stress,
     time_limit, unseen,
 };
 
@@ -203,6 +203,21 @@ fn a_function_runs_once_on_each_cpu() {
             queue.spawn(move || each_once(&inside)).unwrap().join().unwrap();
         }
     });
+}
+
+/// spec: W6.4 (run_on_each_cpu): the executor's bound on pending items lets the function run on each CPU.
+#[test]
+fn a_function_runs_on_each_cpu_of_a_full_executor() {
+    let executor = builder("core:4 pu:1").0.max_pending(1).build().unwrap();
+    let queue = WorkQueue::ordered("q").build_on(&executor).unwrap();
+    let (holder, door) = held(&queue);
+    let pending = queue.spawn(|| ()).unwrap();
+    for _ in 0..20 {
+        executor.run_on_each_cpu(|_| ()).unwrap();
+    }
+    door.open();
+    holder.join().unwrap();
+    pending.join().unwrap();
 }
 
 /// spec: W6.4 (run_on_each_cpu): if the function panics on one CPU, the caller gets the panic. The function still runs

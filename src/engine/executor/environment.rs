@@ -35,7 +35,7 @@ pub(crate) struct Present {
 
 impl LiveEnvironment {
     pub(crate) fn new(slots: &[Slot], bell: Arc<Bell>) -> Self {
-        let quota = CpuGroups::of_process().quota();
+        let quota = CpuGroups::of_process(None).quota();
         let cpus = Arc::new(Environment::new(slots, affinity::watched_cpus(), quota));
         Self { attention: AttentionCell::new(), bell, present: Mutex::new(Present { number: 0, cpus }) }
     }

@@ -9,6 +9,7 @@ use crate::policy::ticks::Ticks;
 use crate::sys::clock;
 use crate::sys::sync::{AtomicU64, Mutex, Ordering};
 
+use crate::engine::queue::places::Kept;
 use crate::engine::queue::workqueue::{Queue, QueueHandle};
 use crate::engine::refusal::QueueError;
 
@@ -99,11 +100,13 @@ pub(crate) struct Schedule {
     pub(crate) period: Duration,
 }
 
-/// Makes the item and arms its first tick. If arming is refused, returns the function with the error. Snapshots
-/// describe each run by `name`, if there is one. After `token` is cancelled, the item does not run any more.
+/// Makes the item and arms its first tick. `kept` is the item's place among the pending items, if the caller has taken
+/// one. If arming is refused, returns the function with the error. Snapshots describe each run by `name`, if there is
+/// one. After `token` is cancelled, the item does not run any more.
 pub(crate) fn spawn_every<F>(
     queue: &Arc<QueueHandle>,
     schedule: Schedule,
+    kept: Option<Kept<'_>>,
     (name, token): (Option<Cow<'static, str>>, Option<Token>),
     function: F,
 ) -> Result<(WorkHandle, Arc<Period>), (QueueError, F)>
@@ -138,7 +141,9 @@ where
         };
         WorkHandle::with_token(ItemType::of::<F>(), token, Box::new(run))
     };
-    match Queue::arm(queue, place, None, first, &work, false) {
+    // A first run without a delay needs room in the queue, as any submission does. The new item is not pending yet, so
+    // `true` replaces nothing.
+    match Queue::arm(queue, place, kept, first, &work, true) {
         Ok(_armed) => {
             if let (Some(timer), Some(name)) = (timer, work.cell.timer()) {
                 timer.is_first(name);

@@ -115,8 +115,8 @@ pub(crate) struct Unlisted(NonNull<Header>);
 // SAFETY: the value owns the entry's side of a one-shot, whose closure is `Send`.
 unsafe impl Send for Unlisted {}
 
-/// The name of a timer: the map that holds the timer, and the timer's key in that map. Two names are equal if both of
-/// these are.
+/// The name of a timer: the map in which the timer was set, and the timer's key in that map. Two names are equal if
+/// both of these are.
 #[derive(Clone, Debug)]
 pub(crate) struct TimerName {
     timers: Arc<Timers>,

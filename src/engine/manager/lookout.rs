@@ -54,7 +54,8 @@ impl Lookout {
         }
         self.vigil.looked(now);
         let (before, allowed) = (upkeep.core.environment.present().cpus, affinity::watched_cpus());
-        match before.seen(allowed, self.groups.get_or_insert_with(CpuGroups::of_process).quota()) {
+        let groups = self.groups.get_or_insert_with(|| CpuGroups::of_process(before.quota()));
+        match before.seen(allowed, groups.quota()) {
             Some(seen) => change(upkeep, seen),
             None if upkeep.core.denials.affinity_denied() => {}
             // If a CPU was lost and came back between two checks, only the bindings of threads have changed, and are

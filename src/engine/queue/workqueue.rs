@@ -43,6 +43,8 @@ pub(crate) struct QueueSpec {
     pub(crate) unbound: Option<Unbound>,
     pub(crate) is_bh: bool,
     pub(crate) limit: Limit,
+    /// The highest limit of active items that the queue may have.
+    pub(crate) most_active: usize,
     pub(crate) max_pending: Option<usize>,
     pub(crate) when_full: WhenFull,
     pub(crate) high_priority: bool,

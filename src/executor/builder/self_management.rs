@@ -77,9 +77,9 @@ impl ExecutorBuilder {
     /// pool start beside it. The default is 10 ms, and the minimum is 1 ms. `None` turns the search for hogs
     /// off.
     ///
-    /// The threshold is a lower bound. The manager looks for hogs only in pools of one CPU, and only while items wait
-    /// for that CPU. A pool of several CPUs starts items on its other CPUs. With [`Detection::Off`], the manager does
-    /// not look for hogs at all. The executor counts hogs by item type (see
+    /// The threshold is a lower bound. The manager looks for hogs only in the pools of
+    /// [per-CPU](crate::WorkQueue::per_cpu) queues, and only while items wait for that CPU. With [`Detection::Off`],
+    /// the manager does not look for hogs at all. The executor counts hogs by item type (see
     /// [`Executor::hogs`](crate::Executor::hogs)). It logs an item type at the fourth hog of this type, and then less
     /// and less often.
     ///

@@ -5,7 +5,8 @@
 //! cancelled. Each thread that waits is woken. Each alarm rings.
 //!
 //! Red under: `cancel-takes-the-children-first`, `child-is-added-after-the-look`, `cancel-forgets-grandchildren`,
-//! `cancel-begins-at-the-top`, `cancel-tells-before-all-are-set`, `cancel-alarm-after-the-look`.
+//! `cancel-begins-at-the-top`, `cancel-tells-before-all-are-set`, `cancel-alarm-after-the-look`,
+//! `lifted-node-is-forgotten-first`.
 
 use std::sync::Arc;
 use std::task::{Wake, Waker};
@@ -151,5 +152,28 @@ fn a_child_is_removed_while_its_parent_is_cancelled() {
         drop(child);
         cancels.join().unwrap();
         assert_eq!(parent.children(), 0);
+    });
+}
+
+/// spec: I3.2 (a cancel reaches the children), while a node moves to its grandparent and gets a child.
+#[test]
+fn a_node_that_moves_up_during_a_cancel_is_cancelled() {
+    check(4, || {
+        let root = CancelNode::new();
+        let parent = root.child().0;
+        let (node, number) = parent.child();
+        let moves = {
+            let (root, node) = (root.clone(), node.clone());
+            thread::spawn(move || {
+                let number = number.expect("the parent was not cancelled before");
+                let _lifted = CancelNode::lift(&node, &parent, number, &root);
+                (node.child().0, parent)
+            })
+        };
+        root.cancel();
+        let (child, parent) = moves.join().unwrap();
+        assert!(node.is_cancelled() && child.is_cancelled());
+        let children = root.children() + parent.children() + node.children();
+        assert_eq!(children, 0, "a cancelled node keeps no child");
     });
 }

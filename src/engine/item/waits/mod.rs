@@ -15,6 +15,7 @@ use std::cell::Cell;
 use std::ptr::NonNull;
 use std::task::{Poll, Waker};
 
+use crate::policy::item::Instance;
 use crate::policy::search::{LIMIT, Patience};
 use crate::protocol::signal::Signal;
 use crate::sys::clock;
@@ -168,7 +169,6 @@ pub(crate) fn check_submission(
     signal: &Signal,
     timer: Option<&TimerName>,
 ) -> Result<(), WaitError> {
-    check_run(work)?;
     let home = || {
         let state = work.cell.load();
         state.is_pending_on_list().then(|| state.home())
@@ -179,12 +179,20 @@ pub(crate) fn check_submission(
             None => home().and_then(|home| worker.items().find_map(|current| current.lane_of(home))),
         };
         let holds_context = |current: Current| current.in_context() && is_in_context(home, current.lane());
-        let is_blocked = lane.is_some_and(|lane| is_blocked(worker, lane))
+        let is_own = |current: Current| std::ptr::eq(current.item, std::ptr::from_ref(work).cast());
+        let is_own = worker.items().any(is_own);
+        let is_blocked = is_own
+            || lane.is_some_and(|lane| is_blocked(worker, lane))
             || (timer.is_none() && worker.items().any(holds_context));
         // In the meantime, the awaited item may have begun, and other items may then have given up their slots. Then
         // the caller's items hold all slots by now, but the awaited item does not need one. The submission may also be
-        // over, and a later one may be pending.
-        is_blocked && work.cell.is_pending_for(signal)
+        // over, and the item may be pending or running because of a later one.
+        is_blocked
+            && match work.cell.instance_of(signal) {
+                Instance::Pending => true,
+                Instance::Running => is_own,
+                Instance::None => false,
+            }
     })
 }
 

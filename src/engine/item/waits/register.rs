@@ -39,6 +39,7 @@ use std::collections::BTreeMap;
 use std::ptr::NonNull;
 
 use crate::policy::admission::Admission;
+use crate::policy::item::Instance;
 use crate::policy::locks::Rank;
 use crate::policy::waits::{Id, Need, Picture, Slots, Waiter};
 use crate::protocol::flush::Flush;
@@ -400,17 +401,31 @@ impl Node {
                 });
                 needs.extend(in_the_way.map(|node| Need::End(node.current.item.addr())));
             }
-            Some(Target::Work { item, signal }) if !signal.is_set() => {
-                let state = item.cell.load();
-                if state.is_running() {
-                    needs.push(Need::End(std::ptr::from_ref(item).addr()));
-                } else if state.is_pending_on_list() {
-                    let lane = nodes.values().find_map(|node| node.current.lane_of(state.home()));
-                    needs.extend(lane.map(|lane| Need::Slot(lane.addr())));
-                }
-            }
-            Some(Target::Work { .. }) => {}
+            Some(Target::Work { item, signal }) => needs.extend(need_of_work(item, signal, nodes)),
         }
         needs
     }
+}
+
+/// Returns what must happen before this signal of a reusable item is set.
+fn need_of_work(item: &WorkItem, signal: &Signal, nodes: &BTreeMap<usize, Node>) -> Option<Need> {
+    let instance = item.cell.instance_of(signal);
+    let need = match instance {
+        Instance::None => None,
+        // The run must end first, even if the target is the run after it.
+        _ if item.cell.load().is_running() => Some(Need::End(std::ptr::from_ref(item).addr())),
+        // The run has just ended.
+        Instance::Running => None,
+        Instance::Pending => {
+            // If there is a timer, a thread may be firing it, or the timer may be held during a drain.
+            let lane = item.cell.timer().map(|timer| timer.lane()).or_else(|| {
+                let home = item.cell.load().home();
+                nodes.values().find_map(|node| node.current.lane_of(home))
+            });
+            lane.map(|lane| Need::Slot(lane.addr()))
+        }
+    };
+    // In the meantime, a later submission may have replaced the awaited one. Then the facts above are about the later
+    // one.
+    need.filter(|_| item.cell.instance_of(signal) == instance)
 }
