@@ -123,8 +123,8 @@ impl CancelToken {
     }
 
     /// Makes a child of this token. A cancel of this token also cancels the child, but a cancel of the child does not
-    /// cancel this token. If this token is already cancelled, so is the child. Once all clones of a child are dropped,
-    /// the child takes no memory.
+    /// cancel this token. If this token is already cancelled, so is the child. Once all clones of a child and of
+    /// the tokens below it are dropped, the child takes no memory.
     ///
     /// # Examples
     ///

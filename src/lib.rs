@@ -144,22 +144,22 @@
 //!
 //! # Locality
 //!
-//! An [`AffinityScope`] divides a queue's CPUs into pods. An item belongs to the pod of the CPU on which it is
-//! submitted.
+//! An [`AffinityScope`] divides a queue's CPUs into pods. An item belongs to the pod of its issuer's CPU.
 //!
 //! * An item of a [managed](WorkQueue::builder) queue starts in its pod if one of the pod's CPUs is free. Otherwise, it
 //!   starts in the nearest pod that has a free CPU. If items often sleep in its own pod [without a
 //!   guard](#missing-guards), it can also start there. The items before it may be so short that a running worker is
 //!   ready sooner than a woken one. Then the item waits for them, for **at most 3.2 ms** if they turn out to be long. A
 //!   CPU may seem free although another process or the issuer uses it. Then the item waits for **at most 3.2 ms**
-//!   (0.2 ms in a quiet pod), and starts in another pod or waits once more. The times to make
-//!   and run threads are not included.
+//!   (0.2 ms in a quiet pod), and starts in another pod or waits once more. These bounds do not include the time to
+//!   make and run threads.
 //! * An item of a [strict](Attrs::strict) queue starts only in its pod, even if it must wait for that. The item stays
 //!   in the pod as long as the pod has a CPU, with one exception. When the process loses a CPU, the system may move
 //!   workers out of their pod. While workers run items, the executor notices this after **at most 400 ms**. Until then,
 //!   strict items can start and run outside of their pod.
 //! * Items that were queued on a CPU or node by number ([`Submission::on_cpu`]) stay in the pod of that CPU or node.
-//! * Plain [`unbound`](WorkQueue::unbound) queues start each item immediately. Its worker begins in the item's pod.
+//! * A plain [`unbound`](WorkQueue::unbound) queue starts each item immediately. The item's worker begins in the item's
+//!   pod, but the system may move it.
 //!
 //! [`WorkQueue::counters`] counts the items that began inside and outside of their pod. [`WorkQueue::apply_attrs`],
 //! [`Executor::set_default_scope`] and [`Executor::set_unbound_cpus`] change the pods while queues are in use.

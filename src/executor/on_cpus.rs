@@ -32,9 +32,7 @@ impl Executor {
             let (cpu, f) = (placement.slot_info(slot).cpu, Arc::clone(&f));
             // The executor's bound on pending items does not apply, so that the call runs on all CPUs or on none.
             let queue = queue.handle().queue();
-            queue.take_place_anyway();
-            let kept = Some(Kept::take_over(queue));
-            let spawned = queue.spawn_in(Place::Slot(slot), kept, move || f(cpu));
+            let spawned = queue.spawn_in(Place::Slot(slot), Some(Kept::anyway(queue)), move || f(cpu));
             spawned.map(JoinHandle::new).map_err(|(error, _f)| error)
         };
         let items: Vec<_> = (0..placement.slots()).map(spawn).collect();

@@ -118,5 +118,5 @@
 //! * A cancel never waits for an item. It calls the wakers of tasks that wait, and it drops the closures of delayed
 //!   items. Do not cancel a token while you hold a lock that a waker or a destructor needs.
 //! * If all handles of a parent token are dropped, a cancel of the parent's ancestors still cancels its children. A
-//!   token that is no longer used takes no memory.
+//!   token takes no memory once it and the tokens below it are no longer used.
 //! * A deadline wakes the threads that wait for the token, and the threads and tasks that wait for the item.

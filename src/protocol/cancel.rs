@@ -25,9 +25,8 @@
 //!
 //! The list holds a strong reference to each child. A child that is no longer needed is [removed](CancelNode::forget)
 //! from the list. If no thread can cancel a node itself any more, its children [move](CancelNode::lift) to the node's
-//! parent. So the memory of a tree depends only on the nodes that are in use. During its move, a child is on both
-//! lists, so a thread that cancels the upper node finds the child. A thread may close a node twice, which has no
-//! effect.
+//! parent. The caller of `lift` decides when. During its move, a child is on both lists, so a thread that cancels the
+//! upper node finds the child. A thread may close a node twice, which has no effect.
 //!
 //! **Alarms.** The effect of an alarm may be final: it cancels another token, or takes a timer. So the alarms are on a
 //! list of the node, and ring only if this node is cancelled. In [`wakers`](crate::sys::wakers), alarms are found by

@@ -213,8 +213,8 @@ impl WorkQueueBuilder {
         self
     }
 
-    /// Limits how many items of the whole queue are active at a time, instead of the items of each CPU. The range is
-    /// that of `max_active`. Default: unset, so that `max_active` applies. Ordered and bh queues have no such setting.
+    /// Limits how many items of the whole queue are active at a time. The range is that of `max_active`, and a queue
+    /// has only one of the two. Default: unset, so that `max_active` applies. Ordered and bh queues have neither.
     pub fn max_active_total(mut self, items: usize) -> Self {
         self.max_active_total = Some(items);
         self

@@ -7,13 +7,24 @@ use std::time::Duration;
 use super::seeds::runs;
 use super::setup::{executor, ms};
 use crate::sys::machine::{Config, pause, run};
-use crate::{WaitError, Work, WorkQueue, may_block};
+use crate::{JoinHandle, WaitError, Work, WorkQueue, may_block};
 
 /// The number of random runs in an ordinary test run.
 const RUNS: u64 = if cfg!(debug_assertions) { 500 } else { 5000 };
 
 /// A time that is longer than each run.
 const LONG: Duration = Duration::from_secs(1);
+
+/// An item of the queue that flushes another item, at about the time at which that item's timer fires.
+fn flushes_when_due(queue: &WorkQueue, work: &Work) -> JoinHandle<Result<bool, WaitError>> {
+    assert!(queue.item(work).after(ms(1)).enqueue().unwrap());
+    let work = work.clone();
+    let flushes = move || {
+        may_block(|| pause(ms(1)));
+        work.flush_timeout(LONG)
+    };
+    queue.spawn(flushes).unwrap()
+}
 
 /// spec: F4.2 (a timer that fires during a drain is held): an item of the drained queue flushes an item in the moment
 /// in which its timer fires. The flush either finds the timer, or the timer's item is in flight already.
@@ -23,15 +34,9 @@ fn an_item_of_a_drained_queue_flushes_an_item_whose_timer_fires() {
         run(Config::new(2).seed(seed), || {
             let executor = executor("core:2 pu:1", |builder| builder);
             let queue = WorkQueue::per_cpu("q").build_on(&executor).unwrap();
-            let work = Work::new(|| ());
-            assert!(queue.item(&work).after(ms(1)).enqueue().unwrap());
-            let awaited = work.clone();
-            let flushes = queue.spawn(move || {
-                may_block(|| pause(ms(1)));
-                awaited.flush_timeout(LONG)
-            });
+            let flushes = flushes_when_due(&queue, &Work::new(|| ()));
             assert_eq!(queue.drain(), Ok(()));
-            assert!(flushes.unwrap().join().unwrap().is_ok(), "the flush has missed the timer");
+            assert!(flushes.join().unwrap().is_ok(), "the flush has missed the timer");
         });
     });
 }
@@ -46,13 +51,8 @@ fn the_holder_of_the_only_slot_may_not_flush_an_item_whose_timer_fires() {
             let executor = executor("core:2 pu:1", |builder| builder);
             let queue = WorkQueue::ordered("q").build_on(&executor).unwrap();
             let work = Work::new(|| ());
-            assert!(queue.item(&work).after(ms(1)).enqueue().unwrap());
-            let awaited = work.clone();
-            let flushes = queue.spawn(move || {
-                may_block(|| pause(ms(1)));
-                awaited.flush_timeout(LONG)
-            });
-            assert_eq!(flushes.unwrap().join().unwrap(), Err(WaitError::WouldDeadlock));
+            let flushes = flushes_when_due(&queue, &work);
+            assert_eq!(flushes.join().unwrap(), Err(WaitError::WouldDeadlock));
             assert!(work.flush().is_ok());
         });
     });

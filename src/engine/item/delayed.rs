@@ -325,10 +325,7 @@ impl Queue {
     fn fired(&self, slot: usize, due: &mut Option<Timer>, name: &TimerName, kept: Option<Kept<'_>>) {
         let shard = self.shard(slot);
         let Some(pass) = self.admit_fired(shard.limiter(), name) else { return };
-        let kept = kept.unwrap_or_else(|| {
-            self.take_place_anyway();
-            Kept::take_over(self)
-        });
+        let kept = kept.unwrap_or_else(|| Kept::anyway(self));
         let entering = Entering { shard, admitted: Some((pass, kept)) };
         self.executor.core.manager.strike(Point::Admission);
         *due = name.take();

@@ -87,8 +87,7 @@ impl Queue {
             && self.permits_any_cpu();
         let pass = if may_run { self.pass_here(shard.limiter())? } else { return None };
         // An item gives its place back when it begins. So this item takes a place for a moment, even if none is free.
-        self.take_place_anyway();
-        Some((Kept::take_over(self), pass))
+        Some((Kept::anyway(self), pass))
     }
 
     /// Returns whether the caller would run a reusable item itself. The caller would not do so if the item runs

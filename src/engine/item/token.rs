@@ -159,6 +159,7 @@ impl Token {
                 (above.token(), matches!(*above, Parent::Moving))
             };
             if moves {
+                // Since the check above, a thread that came from another child has got a handle to the parent.
                 break Parent::Of(link);
             }
             let Some(above) = above else {

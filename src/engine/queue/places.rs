@@ -24,6 +24,12 @@ impl<'queue> Kept<'queue> {
         Self(queue)
     }
 
+    /// Takes a place in this queue even if none is free.
+    pub(crate) fn anyway(queue: &'queue Queue) -> Self {
+        queue.take_place_anyway();
+        Self(queue)
+    }
+
     /// Passes the place on to an item. The item gives the place back when it begins.
     #[inline]
     pub(crate) fn leave(self) {

@@ -158,8 +158,12 @@ pub(crate) fn check_rescuers(awaited: &Queue) {
 
 /// Refuses a wait for this item's present run if the caller would wait for the end of its own run.
 pub(crate) fn check_run(work: &WorkItem) -> Result<(), WaitError> {
-    let is_own = |current: Current| std::ptr::eq(current.item, std::ptr::from_ref(work).cast());
-    refuse_if(|worker| worker.items().any(is_own))
+    refuse_if(|worker| executes(worker, work))
+}
+
+/// Returns whether the item is one of those that cannot end before the caller.
+fn executes(worker: &WorkerThread, work: &WorkItem) -> bool {
+    worker.items().any(|current| std::ptr::eq(current.item, std::ptr::from_ref(work).cast()))
 }
 
 /// Refuses a wait for a submission of a reusable item, if the caller would wait for itself. The caller has taken
@@ -179,8 +183,7 @@ pub(crate) fn check_submission(
             None => home().and_then(|home| worker.items().find_map(|current| current.lane_of(home))),
         };
         let holds_context = |current: Current| current.in_context() && is_in_context(home, current.lane());
-        let is_own = |current: Current| std::ptr::eq(current.item, std::ptr::from_ref(work).cast());
-        let is_own = worker.items().any(is_own);
+        let is_own = executes(worker, work);
         let is_blocked = is_own
             || lane.is_some_and(|lane| is_blocked(worker, lane))
             || (timer.is_none() && worker.items().any(holds_context));
