@@ -152,7 +152,8 @@ impl Picture {
         chain
     }
 
-    fn blocks(&self, need: Need, stuck: &[bool]) -> bool {
+    /// Returns whether stuck waiters block this need.
+    pub(crate) fn blocks(&self, need: Need, stuck: &[bool]) -> bool {
         match need {
             Need::End(_) => self.in_the_way(need, stuck).next().is_some(),
             Need::Slot(limiter) => self.limiters.get(&limiter).is_some_and(|slots| {

@@ -690,6 +690,36 @@ fn a_join_in_a_scope_that_a_deadline_ends_is_not_refused_for_a_cycle() {
     assert_eq!(second.unwrap().join().unwrap().unwrap(), 1);
 }
 
+/// spec: F5.9: after the limit was lowered, a scope would never end without a cancel. Its caller may still wait for
+/// another item, which ends.
+#[test]
+fn a_wait_in_a_scope_that_would_never_end_is_not_refused() {
+    let _limit = time_limit();
+    let executor = one_cpu();
+    let queue = WorkQueue::builder("q").max_active(2).build_on(&executor).unwrap();
+    let elsewhere = WorkQueue::builder("elsewhere").build_on(&executor).unwrap();
+    let door = Door::default();
+    let opens = door.clone();
+    let holder = queue.spawn(move || door.wait()).unwrap();
+    eventually("the holder has a slot", || executor.dump().queues.iter().any(|queue| queue.active == 1));
+    let (inner, shown) = (queue.clone(), executor.clone());
+    let caller = queue.spawn(move || {
+        inner.scope(|s| {
+            let late = s.spawn(|| ()).unwrap();
+            inner.set_max_active(1).unwrap();
+            opens.open();
+            eventually("only the caller has a slot", || {
+                shown.dump().queues.iter().all(|queue| queue.active < 2)
+            });
+            let awaited = elsewhere.spawn(|| 1).unwrap().join();
+            assert!(late.cancel());
+            awaited
+        })
+    });
+    assert_eq!(caller.unwrap().join().unwrap().unwrap(), 1);
+    holder.join().unwrap();
+}
+
 /// spec: F5.9: items wait in every way for items of later queues, so there is never a cycle.
 #[test]
 fn waits_without_a_cycle_are_never_refused() {

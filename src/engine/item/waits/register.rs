@@ -9,7 +9,7 @@
 //! cycle is found when the last of its waits is about to begin. The wait at the end of a scope is not checked, but each
 //! spawn into the scope is checked. Other events are not checked, with one exception: a waiting item may be given a
 //! slot for its next run. If the item is stuck for this reason, the register logs a report, and the item keeps waiting.
-//! If a lowered limit makes a wait endless, the register notices this only when it checks a later wait.
+//! If a lowered limit makes a wait endless, the register notices this only when it checks a later endless wait.
 //!
 //! **No false reports.** A wait is refused only if it would never end by itself. Only a thread outside of the cycle
 //! could end it, by cancelling an awaited item. The decision never rests on outdated facts, for these reasons:
@@ -166,7 +166,11 @@ pub(super) fn register(target: Target<'_>) -> Result<Option<Registered>, WaitErr
     let target = unsafe { std::mem::transmute::<Target<'_>, Target<'static>>(target) };
     let mut nodes = REGISTER.lock();
     nodes.entry(worker).or_insert_with(|| Node::new(current)).target = Some(target);
-    let Some(report) = report_if(&nodes, |n, _| *n == worker) else { return Ok(Some(Registered(worker))) };
+    // The scopes of the caller may never end, because of a lowered limit. Then the caller is stuck, but this wait ends.
+    let never_ends = |n: &usize, node: &Node, is_blocked: &dyn Fn(Need) -> bool| {
+        *n == worker && node.needs_of_target(&nodes).into_iter().any(is_blocked)
+    };
+    let Some(report) = report_if(&nodes, never_ends) else { return Ok(Some(Registered(worker))) };
     take_out(&mut nodes, worker, |node| node.target = None);
     drop(nodes);
     report!(error, "a wait is refused because it would never end: {report}");
@@ -218,7 +222,7 @@ pub(crate) fn slot_was_kept() {
     if !KEPT {
         return;
     }
-    let report = report_if(&REGISTER.lock(), |_, _| true);
+    let report = report_if(&REGISTER.lock(), |_, _, _| true);
     if let Some(report) = report {
         report!(error, "a wait will never end because a waiting item was given another slot: {report}");
     }
@@ -250,7 +254,9 @@ impl Roll {
         if !KEPT {
             return None;
         }
-        let has_opened = |_: &usize, node: &Node| node.scopes.iter().any(|scope| std::ptr::eq(*scope, self));
+        let has_opened = |_: &usize, node: &Node, _: &dyn Fn(Need) -> bool| {
+            node.scopes.iter().any(|scope| std::ptr::eq(*scope, self))
+        };
         report_if(&REGISTER.lock(), has_opened)
     }
 
@@ -300,10 +306,15 @@ fn take_out(
 }
 
 /// Returns a report if one of the nodes that `is_asked_for` selects is stuck. The report tells which item waits for
-/// which.
-fn report_if(nodes: &BTreeMap<usize, Node>, is_asked_for: impl Fn(&usize, &Node) -> bool) -> Option<String> {
+/// which. The third argument of `is_asked_for` tells whether stuck items block a need.
+fn report_if(
+    nodes: &BTreeMap<usize, Node>,
+    is_asked_for: impl Fn(&usize, &Node, &dyn Fn(Need) -> bool) -> bool,
+) -> Option<String> {
     let picture = picture(nodes);
     let stuck = picture.stuck();
+    let is_blocked = |need| picture.blocks(need, &stuck);
+    let is_asked_for = |worker, node| is_asked_for(worker, node, &is_blocked);
     let mut asked =
         nodes.iter().enumerate().filter(|(n, (worker, node))| stuck[*n] && is_asked_for(worker, node));
     let (from, _) = asked.next()?;
@@ -359,6 +370,7 @@ impl Node {
         format!("{} of queue {:?}", self.executing.item_type(), self.current.queue().name())
     }
 
+    /// Returns what must happen before the item can end.
     fn needs(&self, nodes: &BTreeMap<usize, Self>) -> Vec<Need> {
         // SAFETY: a scope stays open, and its roll stays in memory, as long as the roll is in the list.
         let rolls = self.scopes.iter().map(|roll| unsafe { &**roll });
@@ -378,6 +390,13 @@ impl Node {
         // worker is registered itself.
         let inner = self.lent_to.and_then(|inner| nodes.get(&inner));
         needs.extend(inner.map(|inner| Need::End(inner.current.item.addr())));
+        needs.extend(self.needs_of_target(nodes));
+        needs
+    }
+
+    /// Returns what must happen before the item's present wait ends.
+    fn needs_of_target(&self, nodes: &BTreeMap<usize, Self>) -> Vec<Need> {
+        let mut needs = Vec::new();
         match self.target {
             None => {}
             Some(Target::OneShot { item, limiter, state, has_deadline }) => {
