@@ -50,8 +50,9 @@ const STACK_LIMIT: usize = if cfg!(target_pointer_width = "64") { 1 << 30 } else
 #[cfg(any(test, feature = "__testing"))]
 const PATIENCE_LEAST: Duration = Duration::from_millis(1);
 
-/// Describes and builds an executor. Every setting has a default. With the feature `serde`, a configuration can
-/// contain the settings, under the names of the setters. Only code can set hooks and the topology.
+/// Describes and builds an executor. Every setting has a default. With the feature `serde`, a configuration can contain
+/// the settings, under the names of the setters. There, `null` turns a threshold off, and means the default for any
+/// other setting that may be unset. Only code can set hooks and the topology.
 ///
 /// # Examples
 ///

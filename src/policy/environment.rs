@@ -67,31 +67,32 @@ impl Environment {
         (!same).then(|| Self { allowed, quota, ..self.clone() })
     }
 
-    /// Returns the share of a pool that serves these CPUs of the topology.
+    /// Returns the share of a pool that serves the CPUs `cpus` of the topology. `of_queue` has the CPUs that the pool's
+    /// queue may use.
     ///
     /// The share consists of the pool's own CPUs, as far as the executor still has them. If the executor has lost all
-    /// CPUs of the pool, the pool runs on all CPUs that the executor still has. If the executor has no CPU left either,
-    /// the whole executor has been moved, and all pools run on the CPUs that the process may use now.
-    pub(crate) fn share(&self, cpus: &CpuSet) -> Share {
-        let left = || self.slots.iter().filter(|slot| self.is_left(**slot));
-        let own = || left().filter(|slot| cpus.contains(slot.cpu));
-        let binding = |slots: &mut dyn Iterator<Item = &Slot>| slots.map(|slot| slot.real).collect();
-        match (own().count(), left().count()) {
-            (0, 0) => {
-                let at_most = self.allowed.len();
-                let target = self.limited(cpus.len().min(at_most), self.slots.len().min(at_most));
-                Share { binding: self.allowed.clone(), target }
-            }
-            (0, _) => Share { binding: binding(&mut left()), target: 1 },
-            (of_pool, of_all) => {
-                Share { binding: binding(&mut own()), target: self.limited(of_pool, of_all) }
-            }
+    /// CPUs of the pool, the pool runs on the queue's CPUs that the executor still has. If the queue has none left, the
+    /// pool runs on all CPUs that the executor still has. If the executor has no CPU left either, the whole executor
+    /// has been moved, and all pools run on the CPUs that the process may use now.
+    pub(crate) fn share(&self, cpus: &CpuSet, of_queue: &CpuSet) -> Share {
+        let left = self.left().count();
+        if left == 0 {
+            let at_most = self.allowed.len();
+            let target = self.limited(cpus.len().min(at_most), self.slots.len().min(at_most));
+            return Share { binding: self.allowed.clone(), target };
         }
+        let own = self.left().filter(|slot| cpus.contains(slot.cpu)).count();
+        if own > 0 {
+            return Share { binding: self.left_of(cpus), target: self.limited(own, left) };
+        }
+        let of_queue = self.left_of(of_queue);
+        Share { binding: if of_queue.is_empty() { self.home() } else { of_queue }, target: 1 }
     }
 
     /// Returns the real CPUs of the executor as a whole.
     pub(crate) fn home(&self) -> CpuSet {
-        self.share(&self.slots.iter().map(|slot| slot.cpu).collect()).binding
+        let left: CpuSet = self.left().map(|slot| slot.real).collect();
+        if left.is_empty() { self.allowed.clone() } else { left }
     }
 
     /// Returns the executor's CPUs that the process may no longer use, numbered as in the topology.
@@ -105,6 +106,15 @@ impl Environment {
 
     pub(crate) fn allowed(&self) -> &CpuSet {
         &self.allowed
+    }
+
+    /// Returns the real CPUs that serve these CPUs of the topology, as far as the executor still has them.
+    fn left_of(&self, cpus: &CpuSet) -> CpuSet {
+        self.left().filter(|slot| cpus.contains(slot.cpu)).map(|slot| slot.real).collect()
+    }
+
+    fn left(&self) -> impl Iterator<Item = &Slot> {
+        self.slots.iter().filter(|slot| self.is_left(**slot))
     }
 
     fn is_left(&self, slot: Slot) -> bool {
@@ -189,33 +199,39 @@ mod tests {
     }
 
     /// spec: A5.3, C5.3: a pod keeps those of its CPUs that the process may still use. If a pod has lost all its CPUs,
-    /// the other pods' CPUs serve it.
+    /// the other CPUs of its queue serve it or, if the queue has lost all its CPUs, the other CPUs of the executor.
     #[test]
     fn each_pool_gets_its_remaining_cpus() {
         let table = [
-            // allowed, quota in hundredths of a CPU, pool, binding, target
-            ("0-7", None, "0-3", "0-3", 4),
-            ("0-7", None, "2", "2", 1),
-            ("0-2,4-7", None, "0-3", "0-2", 3),
-            ("0-2,4-7", None, "3", "0-2,4-7", 1),
-            ("0-3", None, "4-7", "0-3", 1),
-            ("0-3", None, "0-3", "0-3", 4),
-            ("0-7", Some(400), "0-3", "0-3", 2),
-            ("0-3", Some(400), "0-3", "0-3", 4),
-            ("0-3", Some(200), "0-3", "0-3", 2),
-            ("0-3", Some(200), "4-7", "0-3", 1),
+            // allowed, quota in hundredths of a CPU, pool, its queue, binding, target
+            ("0-7", None, "0-3", "0-7", "0-3", 4),
+            ("0-7", None, "2", "0-7", "2", 1),
+            ("0-7", None, "2", "2-3", "2", 1),
+            ("0-2,4-7", None, "0-3", "0-7", "0-2", 3),
+            ("0-2,4-7", None, "3", "0-7", "0-2,4-7", 1),
+            ("0-2,4-7", None, "3", "2-5", "2,4-5", 1),
+            ("0-2,4-7", None, "3", "3", "0-2,4-7", 1),
+            ("0-3", None, "4-7", "0-7", "0-3", 1),
+            ("0-3", None, "4-7", "2-7", "2-3", 1),
+            ("0-3", None, "4-5", "4-7", "0-3", 1),
+            ("0-3", None, "0-3", "0-7", "0-3", 4),
+            ("0-7", Some(400), "0-3", "0-7", "0-3", 2),
+            ("0-3", Some(400), "0-3", "0-7", "0-3", 4),
+            ("0-3", Some(200), "0-3", "0-7", "0-3", 2),
+            ("0-3", Some(200), "4-7", "0-7", "0-3", 1),
+            ("0-3", Some(200), "4-7", "1-7", "1-3", 1),
             // The whole executor was moved to other CPUs.
-            ("8-11", None, "0-3", "8-11", 4),
-            ("8-9", None, "0-3", "8-9", 2),
-            ("8-31", None, "0-3", "8-31", 4),
-            ("8-31", None, "5", "8-31", 1),
-            ("8-11", Some(200), "0-3", "8-11", 2),
+            ("8-11", None, "0-3", "0-7", "8-11", 4),
+            ("8-9", None, "0-3", "0-7", "8-9", 2),
+            ("8-31", None, "0-3", "0-7", "8-31", 4),
+            ("8-31", None, "5", "4-5", "8-31", 1),
+            ("8-11", Some(200), "0-3", "0-7", "8-11", 2),
         ];
-        for (allowed, hundredths, pool, binding, target) in table {
+        for (allowed, hundredths, pool, of_queue, binding, target) in table {
             let quota = hundredths.and_then(|hundredths| quota(1000 * hundredths));
-            let share = narrowed(&slots(8, 8), allowed, quota).share(&cpus(pool));
+            let share = narrowed(&slots(8, 8), allowed, quota).share(&cpus(pool), &cpus(of_queue));
             let expected = Share { binding: cpus(binding), target };
-            assert_eq!(share, expected, "{pool} of {allowed} under {hundredths:?}");
+            assert_eq!(share, expected, "{pool} of {of_queue}, {allowed} under {hundredths:?}");
         }
     }
 
@@ -224,16 +240,16 @@ mod tests {
     #[test]
     fn a_made_up_pod_is_served_by_the_real_cpus_behind_it() {
         let whole = Environment::new(&slots(8, 2), Some(cpus("0-1")), None);
-        assert_eq!(whole.share(&cpus("0,2,4")), Share { binding: cpus("0"), target: 3 });
-        assert_eq!(whole.share(&cpus("4-5")), Share { binding: cpus("0-1"), target: 2 });
+        assert_eq!(whole.share(&cpus("0,2,4"), &cpus("0-7")), Share { binding: cpus("0"), target: 3 });
+        assert_eq!(whole.share(&cpus("4-5"), &cpus("0-7")), Share { binding: cpus("0-1"), target: 2 });
         assert_eq!((whole.lost(), whole.home()), (cpus(""), cpus("0-1")));
         let half = whole.seen(Some(cpus("1")), None).unwrap();
         assert_eq!(half.lost(), cpus("0,2,4,6"));
         assert_eq!(half.home(), cpus("1"));
-        assert_eq!(half.share(&cpus("0-3")), Share { binding: cpus("1"), target: 2 });
-        assert_eq!(half.share(&cpus("4")), Share { binding: cpus("1"), target: 1 });
+        assert_eq!(half.share(&cpus("0-3"), &cpus("0-7")), Share { binding: cpus("1"), target: 2 });
+        assert_eq!(half.share(&cpus("4"), &cpus("0-7")), Share { binding: cpus("1"), target: 1 });
         let again = half.seen(Some(cpus("0-1")), None).unwrap();
-        assert_eq!(again.share(&cpus("0-3")), Share { binding: cpus("0-1"), target: 4 });
+        assert_eq!(again.share(&cpus("0-3"), &cpus("0-7")), Share { binding: cpus("0-1"), target: 4 });
     }
 
     /// The executor keeps a CPU that the user gave to it, even if the process was not allowed to use that CPU.
@@ -241,7 +257,7 @@ mod tests {
     fn cpus_that_the_process_never_had_are_not_lost() {
         let environment = Environment::new(&slots(2, 2), Some(cpus("0")), None);
         assert_eq!(environment.lost(), cpus(""));
-        assert_eq!(environment.share(&cpus("0-1")).binding, cpus("0-1"));
+        assert_eq!(environment.share(&cpus("0-1"), &cpus("0-7")).binding, cpus("0-1"));
         assert!(environment.seen(Some(cpus("0")), None).is_none());
         assert_eq!(environment.seen(Some(cpus("1")), None).unwrap().lost(), cpus("0"));
     }
@@ -249,10 +265,10 @@ mod tests {
     #[test]
     fn a_look_that_fails_changes_nothing() {
         let environment = Environment::new(&slots(2, 2), None, quota(100_000));
-        assert_eq!(environment.share(&cpus("0-1")), Share { binding: cpus("0-1"), target: 1 });
+        assert_eq!(environment.share(&cpus("0-1"), &cpus("0-7")), Share { binding: cpus("0-1"), target: 1 });
         assert!(environment.seen(None, quota(100_000)).is_none());
         assert!(environment.seen(Some(CpuSet::new()), quota(100_000)).is_none());
-        assert_eq!(environment.seen(None, None).unwrap().share(&cpus("0-1")).target, 2);
+        assert_eq!(environment.seen(None, None).unwrap().share(&cpus("0-1"), &cpus("0-7")).target, 2);
     }
 
     fn at(millis: u64) -> Time {

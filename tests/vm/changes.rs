@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use cmwq::kernel::ExecutorExt;
-use cmwq::{AffinityScope, CpuSet, Executor, QueueError, Work, WorkQueue};
+use cmwq::{AffinityScope, Attrs, CpuSet, Executor, QueueError, Work, WorkQueue};
 use rustix::thread::sched_getcpu;
 use testkit::spin;
 
@@ -146,13 +146,20 @@ pub(crate) fn a_cpu_that_returns_is_used_again(_: &Machine) {
     }
 }
 
-/// spec: A5.6, A2: strict items run even while all CPUs of their pod are offline. After the CPUs have returned, they
-/// run in their pod again.
+/// spec: A5.6, A2: strict items run even while all CPUs of their pod are offline. They stay on the CPUs of their queue.
+/// After the CPUs have returned, they run in their pod again.
 pub(crate) fn a_pod_that_lost_all_of_its_cpus_is_served_elsewhere(_: &Machine) {
     let executor = executor();
     let queues = queues(&executor);
+    let pod: CpuSet = [COMPANION, LOST].into_iter().collect();
+    let attrs = Attrs::new().scope(AffinityScope::Cache).strict(true).cpus(pod.union(&CpuSet::single(1)));
+    let without_cpu_0 = WorkQueue::builder("without CPU 0").attrs(attrs).build_on(&executor).unwrap();
+    assert!(is_bound(&without_cpu_0, LOST, &pod));
     let backlog = Backlog::queue(&queues, sys::online());
     let offline = [Offline::take(LOST), Offline::take(COMPANION)];
+    eventually("the queue keeps its only CPU that is left", || {
+        is_bound(&without_cpu_0, LOST, &CpuSet::single(1))
+    });
     for cpu in [COMPANION, LOST] {
         for queue in &queues {
             assert!(queue.item(sched_getcpu).on_cpu(cpu).spawn().unwrap().join().unwrap() < COMPANION);
@@ -161,6 +168,7 @@ pub(crate) fn a_pod_that_lost_all_of_its_cpus_is_served_elsewhere(_: &Machine) {
     backlog.runs();
     drop(offline);
     are_bound_again(&queues);
+    eventually("the queue has its pod again", || is_bound(&without_cpu_0, LOST, &pod));
 }
 
 /// spec: A5.6, A2.1: all accepted items run. Strict items never leave their pod, which keeps one CPU.

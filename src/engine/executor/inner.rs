@@ -160,6 +160,7 @@ impl ExecutorInner {
                     PoolKind::PerCpu { cpu, slot, high }
                 },
                 reach: CpuSet::single(cpu),
+                of_queue: CpuSet::single(cpu),
                 cpus: CpuSet::single(cpu),
                 home: None,
                 nice: if high { self.nice.high } else { self.nice.normal },

@@ -9,6 +9,8 @@ use crate::sys::sync::Mutex;
 use crate::engine::executor::environment::Present;
 use crate::engine::worker::shared::Worker;
 
+use super::spec::PoolSpec;
+
 /// The CPUs to which the workers of a pool are bound at present.
 #[derive(Debug)]
 pub(crate) struct Binding {
@@ -29,10 +31,10 @@ pub(super) struct State {
 pub(crate) struct Bound(pub(super) u64);
 
 impl Binding {
-    /// Makes the binding of a new pool whose workers may run on these CPUs of the topology. Also returns the pool's
-    /// target: the number of workers that the pool keeps running.
-    pub(super) fn new(present: &Present, reach: &CpuSet) -> (Self, usize) {
-        let share = present.cpus.share(reach);
+    /// Makes the binding of a new pool. Also returns the pool's target: the number of workers that the pool keeps
+    /// running.
+    pub(super) fn new(present: &Present, spec: &PoolSpec) -> (Self, usize) {
+        let share = spec.share(present);
         let state = State { number: present.number, cpus: share.binding, guests: Vec::new() };
         (Self { state: Mutex::new(state) }, share.target)
     }

@@ -51,6 +51,8 @@ pub(crate) struct Class {
     /// The register of the executor's pools, which includes the pools of this class.
     registered: Arc<Pools>, // I
     pods: Vec<Pod>, // I
+    /// The CPUs of all pods, by the numbers of the topology.
+    cpus: CpuSet, // I
     pub(crate) exchange: Exchange, // A
     /// The pools, indexed by pod. Each pool is made when it is first used. The pools that are found here are
     /// registered, so a shutdown and a new manager find each pool to which threads may push.
@@ -182,19 +184,20 @@ impl Class {
         placement: &Placement,
         registered: Arc<Pools>,
     ) -> Self {
-        let all = || key.pods.iter().fold(CpuSet::new(), |all, pod| all.union(pod));
+        let all = key.pods.iter().fold(CpuSet::new(), |all, pod| all.union(pod));
         let pod = |cpus: CpuSet| {
             let real = placement.real(&cpus);
-            let reach = if key.moves == Moves::Threads { all() } else { cpus.clone() };
+            let reach = if key.moves == Moves::Threads { all.clone() } else { cpus.clone() };
             Pod { cpus, real, reach }
         };
-        let cpus = key.pods.iter().cloned().chain(key.outside.then(all));
-        let pods: Vec<_> = cpus.map(pod).collect();
+        let outside = key.outside.then(|| all.clone());
+        let pods: Vec<_> = key.pods.iter().cloned().chain(outside).map(pod).collect();
         let sharing = if key.moves == Moves::Items { &*key.pods } else { &[] };
         Self {
             exchange: Exchange::new(Neighbours::derive(topology, sharing), sharing.len()),
             pools: pods.iter().map(|_| OnceLock::new()).collect(),
             pods,
+            cpus: all,
             members: Mutex::ranked(
                 Rank::Class,
                 Members { users: 0, keepers: 0, is_over: false, pools: BTreeMap::new() },
@@ -247,6 +250,7 @@ impl Class {
         let spec = PoolSpec {
             kind: PoolKind::Unbound { id: self.registered.next_unbound_id() },
             reach,
+            of_queue: self.cpus.clone(),
             home: (self.key.moves == Moves::Threads).then_some(real),
             cpus,
             nice: self.key.nice,

@@ -114,7 +114,7 @@ impl Pool {
     /// The workers are bound even if the pool's CPUs have not changed, because the system may have bound them to other
     /// CPUs. The system does so when a thread loses all its CPUs.
     pub(crate) fn adapt(&self, present: &Present) {
-        let share = present.cpus.share(&self.spec.reach);
+        let share = self.spec.share(present);
         let (kick, mut threads) = {
             let mut state = self.binding.state.lock();
             if present.number <= state.number {

@@ -1,8 +1,11 @@
 //! The specification of a pool: which items it runs, where, and how many at a time.
 
 use crate::policy::cpu_set::CpuSet;
+use crate::policy::environment::Share;
 use crate::policy::idle_set::WorkerId;
 use crate::policy::watch::Rules;
+
+use crate::engine::executor::environment::Present;
 
 /// The items that a pool runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -21,6 +24,9 @@ pub(crate) struct PoolSpec {
     pub(crate) kind: PoolKind,
     /// The CPUs that the pool's workers may run on, as the topology numbers them.
     pub(crate) reach: CpuSet,
+    /// The CPUs that the pool's queues may use, as the topology numbers them. The workers run on these CPUs if all CPUs
+    /// of `reach` are lost.
+    pub(crate) of_queue: CpuSet,
     /// The CPUs that the pool serves, as the topology numbers them.
     pub(crate) cpus: CpuSet,
     /// The CPUs that the pool serves, as the operating system numbers them. `None` if the pool's workers may not
@@ -33,6 +39,11 @@ pub(crate) struct PoolSpec {
 }
 
 impl PoolSpec {
+    /// Returns the pool's present share of the executor's CPUs.
+    pub(crate) fn share(&self, present: &Present) -> Share {
+        present.cpus.share(&self.reach, &self.of_queue)
+    }
+
     #[inline]
     pub(crate) fn is_bh(&self) -> bool {
         matches!(self.kind, PoolKind::Bh { .. })

@@ -134,7 +134,7 @@ pub(crate) struct PoolCounts {
 
 impl Pool {
     pub(crate) fn new(spec: PoolSpec, core: Arc<Core>, seat: Option<Seat>) -> Arc<Self> {
-        let (binding, target) = Binding::new(&core.environment.present(), &spec.reach);
+        let (binding, target) = Binding::new(&core.environment.present(), &spec);
         let running = if spec.managed { Running::managed(target) } else { Running::unmanaged() };
         let running = if spec.is_watched(&core.settings.rules()) { running } else { running.unwatchable() };
         let running = if seat.is_some() { running.sharing() } else { running };

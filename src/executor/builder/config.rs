@@ -168,4 +168,18 @@ mod tests {
             serde_json::from_str::<ExecutorBuilder>(r#"{ "stack_size": 1 }"#).unwrap().build().unwrap_err();
         assert!(error.to_string().contains('1'), "the value is checked by `build`: {error}");
     }
+
+    /// spec: E2.11: `null` turns a threshold off, and any other setting that may be unset has its default.
+    #[test]
+    fn null_turns_a_threshold_off_or_means_the_default() {
+        let text_of = |builder: &ExecutorBuilder| serde_json::to_string(builder).unwrap();
+        let read = |text: &str| serde_json::from_str::<ExecutorBuilder>(text).unwrap();
+        let thresholds_off = ExecutorBuilder::new().hog_threshold(None).watchdog_threshold(None);
+        let text = r#"{ "hog_threshold": null, "watchdog_threshold": null }"#;
+        assert_eq!(text_of(&read(text)), text_of(&thresholds_off));
+        let default = text_of(&ExecutorBuilder::new());
+        for setting in ["cpus", "nice", "max_threads", "max_pending", "max_pending_bytes", "stack_size"] {
+            assert_eq!(text_of(&read(&format!(r#"{{ "{setting}": null }}"#))), default, "{setting}");
+        }
+    }
 }
