@@ -691,7 +691,7 @@ fn a_join_in_a_scope_that_a_deadline_ends_is_not_refused_for_a_cycle() {
 }
 
 /// spec: F5.9: after the limit was lowered, a scope would never end without a cancel. Its caller may still wait for
-/// another item, which ends.
+/// another item, and open another scope, because these end.
 #[test]
 fn a_wait_in_a_scope_that_would_never_end_is_not_refused() {
     let _limit = time_limit();
@@ -712,11 +712,13 @@ fn a_wait_in_a_scope_that_would_never_end_is_not_refused() {
                 shown.dump().queues.iter().all(|queue| queue.active < 2)
             });
             let awaited = elsewhere.spawn(|| 1).unwrap().join();
+            let spawned = elsewhere.scope(|s| s.spawn(|| 2).is_ok());
             assert!(late.cancel());
-            awaited
+            (awaited, spawned)
         })
     });
-    assert_eq!(caller.unwrap().join().unwrap().unwrap(), 1);
+    let (awaited, spawned) = caller.unwrap().join().unwrap();
+    assert_eq!((awaited.unwrap(), spawned), (1, true));
     holder.join().unwrap();
 }
 

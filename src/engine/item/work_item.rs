@@ -201,7 +201,7 @@ unsafe fn execute(entry: Entry, by: ByWorker<'_>) {
     let work = unsafe { item.as_ref() };
     match work.cell.begin(shard, entry) {
         // The item holds the entry now, and the entry keeps its slot.
-        Popped::Kept => register::slot_was_kept(),
+        Popped::Kept => register::slot_was_kept(item.addr().get()),
         // SAFETY: according to `begin`, the item is over.
         Popped::KeptLast => worker.between_items(|| unsafe { free(item) }),
         Popped::Stale(entry) => worker.pass_over(entry),

@@ -167,10 +167,10 @@ pub(super) fn register(target: Target<'_>) -> Result<Option<Registered>, WaitErr
     let mut nodes = REGISTER.lock();
     nodes.entry(worker).or_insert_with(|| Node::new(current)).target = Some(target);
     // The scopes of the caller may never end, because of a lowered limit. Then the caller is stuck, but this wait ends.
-    let never_ends = |n: &usize, node: &Node, is_blocked: &dyn Fn(Need) -> bool| {
-        *n == worker && node.needs_of_target(&nodes).into_iter().any(is_blocked)
-    };
-    let Some(report) = report_if(&nodes, never_ends) else { return Ok(Some(Registered(worker))) };
+    let report = report_if(&nodes, |n, node, is_blocked| {
+        n == worker && node.needs_of_target(&nodes).into_iter().any(is_blocked)
+    });
+    let Some(report) = report else { return Ok(Some(Registered(worker))) };
     take_out(&mut nodes, worker, |node| node.target = None);
     drop(nodes);
     report!(error, "a wait is refused because it would never end: {report}");
@@ -216,13 +216,13 @@ impl Drop for OpenScope<'_> {
     }
 }
 
-/// Logs a report if an item is stuck. A worker calls this after it has given a running item the slot of its next run,
-/// because that item may be waiting for another item that needs this slot.
-pub(crate) fn slot_was_kept() {
+/// Logs a report if this item is stuck. A worker calls this after it has given the running item the slot of its next
+/// run, because the item may be waiting for another item that needs this slot.
+pub(crate) fn slot_was_kept(item: Id) {
     if !KEPT {
         return;
     }
-    let report = report_if(&REGISTER.lock(), |_, _, _| true);
+    let report = report_if(&REGISTER.lock(), |_, node, _| node.current.item.addr() == item);
     if let Some(report) = report {
         report!(error, "a wait will never end because a waiting item was given another slot: {report}");
     }
@@ -237,27 +237,27 @@ impl Roll {
     /// Adds an item that needs a slot of this lane. Returns the item's number. If the item that opened the scope would
     /// be stuck because of the new item, logs a report, and returns `None`.
     pub(crate) fn enlist(&self, limiter: *const Limiter) -> Option<u64> {
+        let need = Need::Slot(limiter.addr());
         let number = self.change(|members| {
             members.next += 1;
-            members.by_number.insert(members.next, Member { need: Need::Slot(limiter.addr()), item: 0 });
+            members.by_number.insert(members.next, Member { need, item: 0 });
             members.next
         });
-        let Some(report) = self.report_if_stuck() else { return Some(number) };
+        let Some(report) = self.report_if_blocked(need) else { return Some(number) };
         // The logger is user code, and may wait. By then, the scope no longer waits for the refused item.
         self.strike(number);
         report!(error, "an item of a scope is refused because the scope would never end: {report}");
         None
     }
 
-    /// Returns a report if the item that opened the scope is stuck.
-    fn report_if_stuck(&self) -> Option<String> {
+    /// Returns a report if the item that opened the scope is stuck, and stuck items block this need of the scope.
+    fn report_if_blocked(&self, need: Need) -> Option<String> {
         if !KEPT {
             return None;
         }
-        let has_opened = |_: &usize, node: &Node, _: &dyn Fn(Need) -> bool| {
-            node.scopes.iter().any(|scope| std::ptr::eq(*scope, self))
-        };
-        report_if(&REGISTER.lock(), has_opened)
+        report_if(&REGISTER.lock(), |_, node, is_blocked| {
+            node.scopes.iter().any(|scope| std::ptr::eq(*scope, self)) && is_blocked(need)
+        })
     }
 
     /// Notes that the member with this number is the item at this address. The item is not queued yet.
@@ -309,12 +309,12 @@ fn take_out(
 /// which. The third argument of `is_asked_for` tells whether stuck items block a need.
 fn report_if(
     nodes: &BTreeMap<usize, Node>,
-    is_asked_for: impl Fn(&usize, &Node, &dyn Fn(Need) -> bool) -> bool,
+    is_asked_for: impl Fn(usize, &Node, &dyn Fn(Need) -> bool) -> bool,
 ) -> Option<String> {
     let picture = picture(nodes);
     let stuck = picture.stuck();
     let is_blocked = |need| picture.blocks(need, &stuck);
-    let is_asked_for = |worker, node| is_asked_for(worker, node, &is_blocked);
+    let is_asked_for = |worker: &usize, node| is_asked_for(*worker, node, &is_blocked);
     let mut asked =
         nodes.iter().enumerate().filter(|(n, (worker, node))| stuck[*n] && is_asked_for(worker, node));
     let (from, _) = asked.next()?;
@@ -384,13 +384,13 @@ impl Node {
             }
             _ => false,
         };
-        let mut needs: Vec<Need> =
-            members.filter(|member| !is_cancelled_in_time(member)).map(|member| member.need).collect();
+        // The needs of the wait come first, so that the chain of a report follows the wait.
+        let mut needs = self.needs_of_target(nodes);
+        needs.extend(members.filter(|member| !is_cancelled_in_time(member)).map(|member| member.need));
         // The thread may be lent to the item of another worker. The register knows that item only while the other
         // worker is registered itself.
         let inner = self.lent_to.and_then(|inner| nodes.get(&inner));
         needs.extend(inner.map(|inner| Need::End(inner.current.item.addr())));
-        needs.extend(self.needs_of_target(nodes));
         needs
     }
 
