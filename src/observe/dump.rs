@@ -169,7 +169,7 @@ impl fmt::Display for QueueKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             Self::Managed => "managed",
-            Self::PerCpu => "percpu",
+            Self::PerCpu => "per_cpu",
             Self::Unbound => "unbound",
             Self::Ordered => "ordered",
             Self::Bh => "bh",

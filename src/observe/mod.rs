@@ -25,9 +25,9 @@
 //! * A duration is an integer in nanoseconds, and its key ends in `_ns`: `cpu_time_ns`, `age_ns`, `stalled_for_ns`. The
 //!   time of a sample, `time_ns`, is the duration since the beginning of 1970.
 //! * A [`CpuSet`](crate::CpuSet) is a string: `"0-3,8"`.
-//! * An enum is the string that its `Display` writes. The kinds of queues are `managed`, `percpu`, `unbound`, `ordered`
-//!   and `bh`. The values of a scope range from `cpu` to `system`, and the values of a worker's state from `idle` to
-//!   `exiting`. Detection is `off`, `sampling` or `switches`.
+//! * An enum is the string that its `Display` writes. The kinds of queues are `managed`, `per_cpu`, `unbound`,
+//!   `ordered` and `bh`. The values of a scope range from `cpu` to `system`, and the values of a worker's state from
+//!   `idle` to `exiting`. Detection is `off`, `sampling` or `switches`.
 //! * A [`Histogram`] is `{"total_ns": …, "max_ns": …, "buckets": [[from, to, count], …]}`. A bucket counts the
 //!   durations of at least `from` and less than `to` nanoseconds. Empty buckets are left out. The shortest durations
 //!   come first.
@@ -38,7 +38,7 @@
 //! {
 //!   "format": 1, "pid": 4700, "time_ns": 1800000000000000000,
 //!   "queues": [{
-//!     "number": 1, "name": "mail", "kind": "percpu", "rescuer": false,
+//!     "number": 1, "name": "mail", "kind": "per_cpu", "rescuer": false,
 //!     "counters": {
 //!       "started": 18545, "completed": 18544, "cpu_time_ns": 6100000000, "cpu_hogs": 2, "concurrency_wakeups": 5,
 //!       "away": 0, "stolen": 0, "brought_back": 0, "rescuer_calls": 0, "rescued": 0, "panicked": 0, "cancelled": 0,

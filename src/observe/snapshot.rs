@@ -384,7 +384,6 @@ pub enum QueueKind {
     /// many items runnable as there are CPUs.
     Managed,
     /// A queue made by [`WorkQueue::per_cpu`](crate::WorkQueue::per_cpu).
-    #[cfg_attr(feature = "serde", serde(rename = "percpu"))]
     PerCpu,
     /// A queue made by [`WorkQueue::unbound`](crate::WorkQueue::unbound), or a power-efficient queue in an executor
     /// that makes such queues unbound.

@@ -22,7 +22,8 @@ impl WorkQueue {
     /// [rescuer](crate::WorkQueueBuilder::rescuer) keeps its nice level, because a thread that has lowered its priority
     /// needs a privilege to raise the priority again.
     ///
-    /// Each different set of attributes that a queue has had occupies a few KiB of memory until the queue is gone.
+    /// For each different set of attributes that a queue has had, its pools stay in memory until the queue is gone.
+    /// Each pool occupies a few KiB. There is at most one pool for each pod, and one for all pods together.
     ///
     /// # Examples
     ///

@@ -46,8 +46,8 @@ pub(super) enum Kind {
 /// # }
 /// ```
 ///
-/// With the feature `serde`, a configuration can describe queues. Only the name is required, and the kinds are
-/// `managed`, `per_cpu`, `unbound`, `ordered` and `bh`. [`build`](Self::build) checks the values.
+/// With the feature `serde`, a configuration can describe queues. It needs a name. The kinds are `managed`, `per_cpu`,
+/// `unbound`, `ordered` and `bh`. A limit or weight that is `null` is unset. [`build`](Self::build) checks the values.
 ///
 /// ```
 /// # #[cfg(feature = "serde")]

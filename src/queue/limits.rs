@@ -19,7 +19,8 @@ impl WorkQueue {
     ///
     /// Raising the limit immediately starts waiting items, in order. But while a preempted thread is handing a slot to
     /// an item, later items can overtake this item. Lowering the limit does not stop active items, so the new limit
-    /// holds only once enough of these items have ended.
+    /// holds only once enough of these items have ended. In a forked child, the call checks the value, but has no other
+    /// effect.
     ///
     /// # Examples
     ///

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use cmwq::observe::{PoolSnapshot, QueueKind, QueueSnapshot, Snapshot};
+use cmwq::observe::{PoolSnapshot, QueueSnapshot, Snapshot};
 
 use super::columns::{Column, Key};
 use super::format;
@@ -72,17 +72,9 @@ impl QueueRow {
     }
 }
 
-/// Returns the kind as the kernel's tools name it, with a `+` for high priority.
+/// Returns the queue's kind, with a `+` for high priority.
 pub(crate) fn kind_of(queue: &QueueSnapshot) -> String {
-    let kind = match queue.kind {
-        QueueKind::Managed => "managed",
-        QueueKind::PerCpu => "percpu",
-        QueueKind::Unbound => "unbound",
-        QueueKind::Ordered => "ordered",
-        QueueKind::Bh => "bh",
-        _ => "other",
-    };
-    format!("{kind}{}", if queue.high_priority { "+" } else { "" })
+    format!("{}{}", queue.kind, if queue.high_priority { "+" } else { "" })
 }
 
 /// Returns the rows of all queues, in the order of the snapshot.

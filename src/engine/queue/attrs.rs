@@ -59,7 +59,7 @@ impl Queue {
             }
         }
         drop(making);
-        turned.into_iter().for_each(Turn::finish);
+        Turn::finish_all(turned);
     }
 
     /// Returns the present attributes of the queue's pools. Returns `None` if the queue is not unbound, or in a forked

@@ -37,20 +37,23 @@ static MARKER: Header = Header::new(&ItemOperations { execute, abandon, item_typ
 /// The work that remains after a thread has turned a route. The thread does this work after it has released its locks.
 #[must_use]
 pub(crate) struct Turn<'q> {
-    /// The class of the new pool, if the pool has one. The turn may have opened the class, so `finish` calls
-    /// [`attend`](Class::attend).
+    /// The class of the new pool, if the pool has one. The turn may have opened the class, so
+    /// `finish_all` calls [`attend`](Class::attend).
     new: Option<Arc<Class>>,
-    /// The pool to which a marker was pushed, if one was pushed. `finish` kicks the pool, so that a worker pops the
-    /// marker.
+    /// The pool to which a marker was pushed, if one was pushed. `finish_all` kicks the pool, so that a worker pops
+    /// the marker.
     marked: Option<&'q Pool>,
     /// The former pool, if the route does not use it any more. It is dropped last.
     _left: Option<PoolChoice>,
 }
 
 impl Turn<'_> {
-    pub(crate) fn finish(self) {
-        self.new.inspect(|class| class.attend());
-        self.marked.inspect(|pool| pool.pushed());
+    /// Does the remaining work of all turns of one change of attributes. After such a change, all routes of the queue
+    /// lead to pools of one class.
+    pub(crate) fn finish_all(turns: Vec<Self>) {
+        let class = turns.iter().find_map(|turn| turn.new.as_ref());
+        class.inspect(|class| class.attend());
+        turns.iter().filter_map(|turn| turn.marked).for_each(Pool::pushed);
     }
 }
 

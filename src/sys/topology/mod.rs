@@ -62,8 +62,9 @@ pub enum TopologySource {
     /// interleaved loops, `pu:2(indexes=2*2:1*2)`. Sizes are ignored. Only hwloc can read numbers that are given by
     /// kinds, such as `pu:2(indexes=core:pu)`.
     Synthetic(String),
-    /// An XML document, as `lstopo machine.xml` writes it. Without the feature `hwloc`, this source fails with
-    /// [`TopologyError::NeedsHwloc`].
+    /// An XML document, as `lstopo machine.xml` writes it. Even a document of this machine counts as a description of
+    /// another machine (see [`ExecutorBuilder::topology`](crate::ExecutorBuilder::topology)). Without the feature
+    /// `hwloc`, this source fails with [`TopologyError::NeedsHwloc`].
     ///
     /// hwloc trusts the document, so take it only from a source that you trust. A truncated document is an error, but a
     /// document that contradicts itself can crash the process.
