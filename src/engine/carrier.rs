@@ -14,7 +14,7 @@ use super::user_code::{self, contain, destroy};
 pub(crate) struct Carrier(Option<Arc<Capture>>);
 
 type Capture = dyn Fn() -> Enter + Send + Sync;
-/// A function that makes the captured values current for the worker. They stay current until the worker drops the
+/// A function that makes the captured values current for the worker. The values stay current until the worker drops the
 /// function's result.
 type Enter = Box<dyn FnOnce() -> Entered + Send>;
 type Entered = Box<dyn Any>;
@@ -60,7 +60,7 @@ thread_local! {
 /// The values that one submission carries.
 pub(crate) type Carried = Box<Captured>;
 
-/// See [`Carried`].
+/// The functions that the hooks returned for one submission, and the issuer's span.
 pub(crate) struct Captured {
     enters: Vec<Enter>,
     /// The issuer's span, which is the parent of the run's span.
@@ -68,10 +68,10 @@ pub(crate) struct Captured {
 }
 
 impl Captured {
-    /// Calls the hooks. Returns `None` if there is nothing to carry.
+    /// Calls the hooks. Returns `None` if the submission has nothing to carry.
     ///
-    /// If a hook itself submits an item, this submission carries nothing. Otherwise the submission would call the hook
-    /// again.
+    /// If a hook itself submits an item, the hook's submission carries nothing. Otherwise that submission would call
+    /// the hook again.
     #[cold]
     pub(super) fn capture(carriers: &[Carrier], parent: fn() -> Parent) -> Option<Carried> {
         if CAPTURING.replace(true) {
@@ -107,7 +107,7 @@ impl Drop for Captured {
 }
 
 /// The values that the carriers have made current. When this struct is dropped, it drops the values in the reverse
-/// order.
+/// of the order in which they became current.
 struct Current(Vec<Entered>);
 
 impl Drop for Current {

@@ -64,5 +64,5 @@ pub(crate) mod trace;
 pub(crate) mod user_code;
 pub(crate) mod worker;
 
-/// Whether the executor keeps counters. `--cfg cmwq_uncounted` turns them off.
+/// Whether the executor keeps counters. `--cfg cmwq_uncounted` turns the counters off.
 pub(crate) const COUNTED: bool = cfg!(not(cmwq_uncounted));

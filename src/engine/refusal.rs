@@ -14,10 +14,9 @@ use std::fmt;
 #[non_exhaustive]
 pub enum QueueError {
     /// The number of pending items has reached `max_pending`. A queue without `max_pending` is full when a hundred
-    /// million items wait for a slot. The waiting items of the whole queue are counted together. But if `max_active`
-    /// applies per CPU, the waiting items of each CPU are counted separately. The queue also counts as full while the
-    /// executor has no room for further items or bytes of this queue
-    /// ([`max_pending`](crate::ExecutorBuilder::max_pending),
+    /// million items wait for a slot. The queue counts its waiting items together, or separately for each CPU if
+    /// `max_active` applies per CPU. The queue also counts as full while the executor has no room for further items or
+    /// bytes of this queue ([`max_pending`](crate::ExecutorBuilder::max_pending),
     /// [`max_pending_bytes`](crate::ExecutorBuilder::max_pending_bytes)).
     Full,
     /// The item is disabled, or a thread is cancelling the item and waits until the item's run ends.
@@ -40,12 +39,12 @@ pub enum QueueError {
     ZeroWindow,
     /// The [chunks](crate::Scope::chunks) of a slice would have no elements.
     ZeroChunk,
-    /// The topology has no such CPU.
+    /// The topology has no CPU with the given number.
     UnknownCpu {
         /// The number that was given.
         cpu: usize,
     },
-    /// The topology has no such NUMA node.
+    /// The topology has no NUMA node with the given number.
     UnknownNode {
         /// The number that was given.
         node: usize,
@@ -111,11 +110,11 @@ impl std::error::Error for QueueError {}
 pub enum WaitError {
     /// The wait would never end, because the caller waits for its own item, or for an item that can run only after the
     /// caller's item. A debug build also detects cycles of several items that wait for each other. The item whose wait
-    /// closes the cycle gets this error, and the log tells which item waits for which. This check ignores waits with a
-    /// timeout and waits that a cancel can end, because a cycle with such a wait can come to an end. It also ignores
-    /// waits for room in a full queue, and awaited futures. While an item has an open scope, the check counts the item
-    /// as waiting for all items of the scope, even for those that it will cancel. So a debug build refuses a wait if
-    /// only such a cancel could end it.
+    /// closes the cycle gets this error, and the log tells which item waits for which. The check for cycles ignores
+    /// waits with a timeout and waits that a cancel can end, because a cycle with such a wait can come to an end. The
+    /// check also ignores waits for room in a full queue, and awaited futures. While an item has an open scope, the
+    /// check counts the item as waiting for all items of the scope, even for the items that it will cancel. So a debug
+    /// build also refuses a wait that could end only after an item has cancelled items of its scope.
     ///
     /// A release build does not detect the following cases, and the caller waits for ever:
     ///
@@ -124,10 +123,10 @@ pub enum WaitError {
     ///   for its next run.
     ///
     /// An awaited item, or an item of a scope, may need a slot of the caller's queue, while all slots belong to the
-    /// caller and to items that cannot end before the caller. There are two cases that no build detects after
+    /// caller and to items that cannot end before the caller. In two cases, no build detects this deadlock after
     /// [`set_max_active`](crate::WorkQueue::set_max_active) has lowered the limit. In the first case, the limit was
     /// lowered after the wait began, or after the item was spawned into the scope. In the second case, another item
-    /// still had a slot at that time.
+    /// still had a slot when the wait began, or when the item was spawned into the scope.
     ///
     /// No build refuses the join of an item whose timer is held because another thread drains the queue. If the caller
     /// is an item of that queue, the drain waits for the caller, and the caller waits for the drain.
@@ -138,7 +137,7 @@ pub enum WaitError {
     /// The time ran out.
     TimedOut,
     /// The executor belongs to the process from which this process was forked. The threads that could end the wait
-    /// belong to that process, too.
+    /// exist only in the parent process.
     Forked,
 }
 
@@ -180,8 +179,8 @@ impl std::error::Error for WaitError {}
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Cancelled {
-    /// The token or a token above it was cancelled, the item's handle has asked the item to stop, or the item's queue
-    /// or executor has ended.
+    /// The token or one of its ancestors was cancelled, the item's handle has asked the item to stop, or the item's
+    /// queue or executor has ended.
     Requested,
     /// The deadline of the token has passed.
     DeadlinePassed,
@@ -223,7 +222,7 @@ impl std::error::Error for Cancelled {}
 pub enum ShutdownError {
     /// This is the process-wide executor. Only the [`GlobalExecutor`](crate::GlobalExecutor) that
     /// [`build_global`](crate::ExecutorBuilder::build_global) has returned can shut the process-wide executor down. If
-    /// this executor was made by its first use, it lives until the process ends.
+    /// the process-wide executor was made by its first use, it lives until the process ends.
     Global,
     /// The shutdown would wait for the calling item itself, or for an item that can run only after the calling item.
     WouldDeadlock,

@@ -1,7 +1,7 @@
 //! The only module that calls loggers, hooks, subscribers, and the destructors of values that users have handed over.
 //!
-//! * **A panic ends no thread.** This module catches the panic, and also a panic of the payload's destructor. The
-//!   process's panic hook reports both panics before this module catches them.
+//! * **A panic ends no thread.** This module catches a panic of user code, and also a panic in the destructor of that
+//!   panic's payload. The process's panic hook reports both panics before this module catches them.
 //! * **No lock is held** during a call, so user code may use the executor that calls it.
 //! * **The manager never destroys a user's value.** A destructor may wait for a timer or for another worker, and both
 //!   need the manager. So on the manager's thread, [`destroy`] leaves the value to the
@@ -15,7 +15,7 @@ use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::{fmt, io};
 
-/// A function that destroys users' values.
+/// A function that destroys users' values. A manager's thread leaves such functions to the cleaner.
 pub(crate) type Leftover = Box<dyn FnOnce() + Send>;
 
 thread_local! {
@@ -25,7 +25,7 @@ thread_local! {
     static LEFT: Cell<Vec<Leftover>> = const { Cell::new(Vec::new()) };
 }
 
-/// Runs a user's destructor, or other code, and contains its panic.
+/// Runs a user's destructor, or other code, and catches its panic.
 ///
 /// The code is called through a pointer, so that the compiler generates the rest of this function only once.
 pub(crate) fn contain(code: impl FnOnce()) {
@@ -152,7 +152,8 @@ mod tests {
         }
     }
 
-    /// spec: W9.5 (user code ends no thread)
+    /// spec: W9.5 (user code ends no thread): user code panics, and the payload of the panic panics when it is dropped.
+    /// The calling thread goes on.
     #[test]
     fn a_panic_and_a_panic_of_its_payload_are_contained() {
         assert_eq!(call(|| 7), Some(7));
@@ -161,7 +162,8 @@ mod tests {
         contain(|| drop(Bomb));
     }
 
-    /// spec: W9.6 (the manager destroys nothing that belongs to a user)
+    /// spec: W9.6 (the manager destroys nothing that belongs to a user): a manager's thread leaves a user's value to
+    /// the cleaner. Any other thread destroys the value immediately.
     #[test]
     fn a_manager_leaves_values_instead_of_destroying_them() {
         let value = Arc::new(());

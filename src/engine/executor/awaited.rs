@@ -1,5 +1,5 @@
 //! A shutdown for which an async task waits. A separate thread performs the shutdown, because a shutdown has to wait
-//! until the executor's threads have ended. A shutdown happens only once, so this thread costs little.
+//! until the executor's threads have ended. An executor is shut down only once, so the separate thread costs little.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::engine::refusal::{ShutdownError, WaitError};
 use super::inner::ExecutorInner;
 use super::shutdown::Remains;
 
-/// The result of the shutdown. The result is stored before the signal is set.
+/// The result of the shutdown. The thread that performs the shutdown stores the result, and then sets the signal.
 #[derive(Debug)]
 struct Outcome {
     remains: Mutex<Option<Result<Remains, ShutdownError>>>,
@@ -48,7 +48,8 @@ fn begin(executor: &Arc<ExecutorInner>, until: Until) -> Arc<Outcome> {
         let (executor, outcome) = (Arc::clone(executor), Arc::clone(&outcome));
         move || {
             let remains = executor.shutdown(until);
-            // The task may drop the last handle of the executor as soon as it is woken.
+            // The waiting task may drop the last handle of the executor as soon as the task is woken. So this thread
+            // drops its own reference to the executor before it sets the signal.
             drop(executor);
             *outcome.remains.lock() = Some(remains);
             outcome.over.set();
@@ -57,16 +58,16 @@ fn begin(executor: &Arc<ExecutorInner>, until: Until) -> Arc<Outcome> {
     let on_thread = {
         let (executor, perform) = (Arc::clone(executor), perform.clone());
         move || {
-            // The shutdown may destroy items. Their destructors are user code, so the thread takes the signal mask for
-            // user code.
+            // The shutdown may destroy items. The destructors of items are user code, so the thread takes the signal
+            // mask for user code.
             executor.core.threads.take_on_signals();
             drop(executor);
             perform();
         }
     };
     if thread::spawn("cmwq/shutdown".to_owned(), None, on_thread).is_err() {
-        // If no other thread can be made, the calling thread performs the shutdown. It may be a worker of another
-        // executor, whose other items should run meanwhile.
+        // If no other thread can be made, the calling thread performs the shutdown. The calling thread may be a worker
+        // of another executor. The other items of that executor should run during the shutdown.
         guarded(perform);
     }
     outcome

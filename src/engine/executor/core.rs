@@ -14,7 +14,7 @@ use super::environment::LiveEnvironment;
 use super::settings::Settings;
 use super::threads::ExecutorThreads;
 
-/// See the module.
+/// The data that the pools and threads of one executor share.
 #[derive(Debug)]
 pub(crate) struct Core {
     /// The process that has made the executor and its threads.
@@ -27,7 +27,7 @@ pub(crate) struct Core {
     pub(crate) threads: Arc<ExecutorThreads>, // A, K
 }
 
-/// The settings of workers that the system has denied. Each denial is logged once, and dumps show it.
+/// The settings of workers that the system has denied. Each denial is logged once, and dumps show each denial.
 #[derive(Debug, Default)]
 pub(crate) struct Denials {
     nice: AtomicBool,

@@ -56,10 +56,10 @@ impl LiveEnvironment {
         affinity::watched_cpus().is_some_and(|allowed| allowed != *self.present().cpus.allowed())
     }
 
-    /// Wakes the manager if the manager has suspended its checks of the machine. A worker calls this after it has
-    /// become active. Before the call, the worker has done one of two things. It has set its phase to active, and then
-    /// executed a read-modify-write. Or it has raised its pool's count of running workers. The call never waits for a
-    /// lock. The call costs one load if the manager's checks are not suspended.
+    /// Wakes the manager if the manager has suspended its checks of the machine. A worker calls this function after it
+    /// has become active. Before the call, the worker either has set its phase to active and then executed a
+    /// read-modify-write, or has raised its pool's count of running workers. The call never waits for a lock. The call
+    /// costs one load if the manager's checks are not suspended.
     #[inline]
     pub(crate) fn active(&self) {
         if self.attention.active() {

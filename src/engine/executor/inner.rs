@@ -32,7 +32,8 @@ use super::upkeep::Upkeep;
 pub(crate) struct ExecutorInner {
     /// A copy of `core.origin`, so that issuers need not access `core`.
     pub(crate) origin: Origin, // I
-    /// The number of the made-up (simulated) machine on which the executor was made, or 0.
+    /// The number of the made-up (simulated) machine on which the executor was made. 0 if the executor was made on the
+    /// real machine.
     pub(crate) machine: u64, // I
     pub(crate) core: Arc<Core>,      // I
     pub(crate) upkeep: Arc<Upkeep>,  // I
@@ -44,24 +45,25 @@ pub(crate) struct ExecutorInner {
     pub(crate) defaults: Mutex<AttrDefaults>, // K
     pub(crate) nice: NiceLevels,     // I
     pub(crate) power_efficient: bool, // I
-    /// Whether the executor times the items of a queue if the queue's builder does not specify this.
+    /// Whether the executor times the items of a queue if the queue's builder does not say whether to time them.
     pub(crate) times_items: bool, // I
     /// Whether the pools of a queue make workers when the queue is built, before it has items.
     pub(crate) prestarts: bool, // I
     pub(crate) queues: Register,     // K
-    /// The pending items of all queues, if there is a bound on them.
+    /// The count of the pending items of all queues, if the executor has a bound on their number.
     pub(crate) backlog: Option<Backlog>, // A
-    /// The bytes of the pending items of all queues, if the executor has a bound on them.
+    /// The count of the bytes of the pending items of all queues, if the executor has a bound on these bytes.
     pub(crate) bytes: Option<ByteCell>, // K
     pub(crate) topology: Topology,   // I
-    /// The executor's token. It is the parent of the queues' tokens, and is made when it is first needed.
+    /// The executor's token, which is the parent of the queues' tokens. The token is made when a thread first needs it.
     pub(crate) token: OnceLock<Token>, // A
-    /// The slots that serve each CPU and each node. These slots are computed when they are first used.
+    /// For each CPU and each NUMA node of the machine, the CPU slots that serve it. A thread computes this value when
+    /// it is first needed.
     nearby: OnceLock<Nearby>, // A
-    /// The number of items that issuers outside a node have queued for that node. Such items are distributed over the
-    /// node's CPUs in rotation.
+    /// The number of items that issuers outside a node have queued for that node. The items that such issuers queue for
+    /// a node are distributed over the node's CPUs in rotation.
     pub(crate) turns: AtomicUsize, // A
-    /// The pools of each CPU, indexed by slot. Each pool is made when it is first used.
+    /// The pools of each of the executor's CPUs. The index is the CPU's slot. Each pool is made when it is first used.
     per_cpu: Box<[CpuPools]>, // A, set under U
     making_pools: Mutex<()>,         // U
 }
@@ -116,8 +118,8 @@ impl ExecutorInner {
         }
     }
 
-    /// Returns the pool for items that are queued to a queue of this kind on the CPU of this slot. If the pool belongs
-    /// to a class, the caller must call [`attend`](Class::attend) on the class. `known` caches how the queue's
+    /// Returns the pool for items that are queued to a queue of this kind on the CPU with this slot. If the pool
+    /// belongs to a class, the caller must call [`attend`](Class::attend) on the class. `known` caches how the queue's
     /// attributes divide the CPUs.
     pub(crate) fn pool_for(&self, kind: &QueueKind, slot: usize, known: &mut Option<Division>) -> PoolChoice {
         match kind {
@@ -141,8 +143,8 @@ impl ExecutorInner {
 
     pub(crate) fn nearby(&self) -> Result<&Nearby, QueueError> {
         if self.origin.is_forked() {
-            // At the fork, another thread of the parent may have been computing the value. The child has no thread that
-            // would finish this computation, so the child must not wait for the value.
+            // When the process was forked, another thread of the parent may have been computing `nearby`. The child has
+            // no thread that would finish this computation, so the child must not wait for `nearby`.
             return Err(QueueError::Forked);
         }
         Ok(self.nearby.get_or_init(|| Nearby::derive(&self.topology, &self.cpus)))
@@ -176,18 +178,19 @@ impl ExecutorInner {
             return Arc::clone(pool);
         }
         // A made-up machine does not notice that a thread waits for a `OnceLock`. Each thread that makes a pool here
-        // holds this lock, so no thread waits for a `OnceLock`.
+        // holds the lock `making_pools`, so no thread waits for a `OnceLock`.
         let _making = self.making_pools.lock();
         Arc::clone(pool.get_or_init(make))
     }
 }
 
 impl Drop for ExecutorInner {
-    /// Tells the executor's threads to end. By now the executor has no handle, no queue and no item in flight.
+    /// Tells the executor's threads to end. When this function is called, the executor has no handle, no queue and no
+    /// item in flight.
     fn drop(&mut self) {
         if self.origin.is_forked() {
-            // The threads belong to the parent process. In this process, the executor is only memory, which is freed
-            // after this call.
+            // The threads belong to the parent process. In a forked process, the executor is only memory, which is
+            // freed after this call.
             return;
         }
         let pools = self.per_cpu.iter().flat_map(|of_cpu| of_cpu.pools.iter().chain(&of_cpu.bh));

@@ -16,7 +16,7 @@
 //! own locks (`K`).
 //!
 //! Handles and queues keep `inner` in memory. Pools and threads keep `core` in memory. The manager keeps `upkeep` in
-//! memory while it is awake. No item is in flight when `inner` is dropped. The executor's threads then end.
+//! memory while it is awake. When `inner` is dropped, no item is in flight, and the executor's threads end.
 
 pub(crate) mod awaited;
 pub(crate) mod core;

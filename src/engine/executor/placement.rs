@@ -1,8 +1,8 @@
 //! The slots of an executor, and the real CPUs behind them.
 //!
 //! The executor's CPUs are numbered by *slots*, 0 to n − 1. On the real machine a slot is a CPU. In a made-up topology,
-//! one real CPU may serve several slots. In that case, a worker of a per-CPU pool queues items on the slot of its pool.
-//! Any other thread queues items on the first slot of the real CPU on which the thread runs.
+//! one real CPU may serve several slots. In such a topology, a worker of a per-CPU pool queues items on the slot of its
+//! pool, and any other thread queues items on the first slot of the real CPU on which the thread runs.
 
 use crate::policy::cpu_set::CpuSet;
 use crate::policy::environment::Slot;
@@ -22,15 +22,15 @@ pub(crate) struct Placement {
 pub(crate) enum Mode {
     /// Every slot is a real CPU.
     Real,
-    /// Several slots may share a CPU.
+    /// Several slots may share a real CPU.
     MadeUp,
     /// Each item gets a random slot, to break assumptions about locality (the kernel's `debug_force_rr_cpu`).
     Random(AtomicU64),
 }
 
 impl Placement {
-    /// Makes the placement for these slots. There is at least one slot. `random` is the seed of random placement, or
-    /// `None` if items are not placed at random.
+    /// Makes the placement for these slots. `slots` is not empty. `random` is the seed of random placement, or `None`
+    /// if items are not placed at random.
     pub(crate) fn new(slots: Vec<Slot>, random: Option<u64>) -> Self {
         let highest = slots.iter().map(|slot| slot.real).max().unwrap_or(0);
         let slot_for = |cpu: usize| {
@@ -55,12 +55,12 @@ impl Placement {
         self.slots[slot]
     }
 
-    /// Returns the slot of this CPU of the topology.
+    /// Returns the slot of the CPU that has this number in the topology.
     pub(crate) fn slot_on(&self, cpu: usize) -> Option<usize> {
         self.slots.iter().position(|slot| slot.cpu == cpu)
     }
 
-    /// Returns the real CPUs that serve these CPUs of the topology.
+    /// Returns the real CPUs that serve the CPUs with these numbers in the topology.
     pub(crate) fn real(&self, cpus: &CpuSet) -> CpuSet {
         self.slots.iter().filter(|slot| cpus.contains(slot.cpu)).map(|slot| slot.real).collect()
     }

@@ -13,7 +13,7 @@ use crate::sys::thread_state::State;
 #[derive(Clone, Copy)]
 #[non_exhaustive]
 pub struct PanicReport<'a> {
-    /// The name of the queue whose slot the item held.
+    /// The name of the queue under whose `max_active` the item ran.
     pub queue: &'a str,
     /// The type of the item's closure, as the compiler names it.
     pub item_type: &'static str,
@@ -21,8 +21,8 @@ pub struct PanicReport<'a> {
     pub payload: &'a (dyn Any + Send),
 }
 
-/// A report on a pool that has had work for a while but has started none of it. The report shows what the pool's
-/// workers are doing instead.
+/// A report on a stalled pool, which has had work for a while but has started none of this work. The report shows what
+/// the pool's workers are doing instead.
 ///
 /// The executor passes this report to the [`stall_handler`](crate::ExecutorBuilder::stall_handler) when the pool has
 /// stalled for the [`watchdog_threshold`](crate::ExecutorBuilder::watchdog_threshold). The `Display` output is meant
@@ -71,14 +71,14 @@ pub struct StalledWorker {
     pub thread: String,
     /// The type of the closure that the worker executes, as the compiler names it.
     pub item_type: &'static str,
-    /// The name of the queue whose slot the item holds. `None` if the item has ended meanwhile.
+    /// The name of the queue under whose `max_active` the item runs. `None` if the item has ended meanwhile.
     pub queue: Option<String>,
     /// The description that the item has set with [`set_description`](crate::set_description).
     pub description: Option<String>,
     /// A lower bound on the time for which the worker has been executing this item.
     pub busy_for: Duration,
-    /// Whether the worker is inside a [guard](crate#guards). This is always false in the pools of ordered
-    /// queues, bh queues and plain unbound queues, where guards change nothing.
+    /// Whether the worker is inside a [guard](crate#guards). This field is always false in the pools of ordered queues,
+    /// bh queues and plain unbound queues, where guards change nothing.
     pub in_guard: bool,
     /// The state of the worker's thread, as the letter that Linux shows: `R` if the thread runs or is ready to run, `S`
     /// if it sleeps, `D` if it waits for a device. `None` if the state cannot be read.
@@ -147,7 +147,7 @@ impl fmt::Display for StalledWorker {
 mod tests {
     use super::*;
 
-    /// spec: S4.1 (a report shows what blocks the pool)
+    /// spec: S4.1 (the text of a stall report names the pool, and says what the pool's worker is doing)
     #[test]
     fn a_report_shows_the_pool_and_its_workers() {
         let cpus = CpuSet::single(3);

@@ -13,7 +13,7 @@ use crate::engine::user_code::{self, report};
 
 use super::reports::{PanicReport, StallReport};
 
-/// The settings that an executor's builder has made. They never change.
+/// The settings of an executor, which its builder has made. The settings never change.
 pub(crate) struct Settings {
     pub(crate) idle_limits: IdleLimits,
     pub(crate) max_threads: usize,
@@ -26,8 +26,8 @@ pub(crate) struct Settings {
     pub(crate) name_prefix: String,
     pub(crate) stack_size: Option<usize>,
     pub(crate) hooks: Hooks,
-    /// The progress check reports a pool in which work has waited for this time while no worker was at work or on its
-    /// way. `None` if there is no progress check.
+    /// The time after which the progress check reports a stuck pool, in which work waits while no worker is at work or
+    /// on its way. `None` if there is no progress check.
     pub(crate) patience: Option<Duration>,
     /// The detection mode in force, which is never [`Detection::Auto`].
     pub(crate) detection: Detection,
@@ -52,8 +52,8 @@ impl Settings {
     }
 }
 
-/// The user code that the executor calls on certain events. The executor holds no lock during such a call, and catches
-/// a panic of this code.
+/// The user code that the executor calls on certain events. The executor holds no lock while it calls this code, and
+/// catches a panic of this code.
 #[derive(Default)]
 pub(crate) struct Hooks {
     pub(crate) on_thread_start: Option<Box<dyn Fn() + Send + Sync>>,
@@ -61,8 +61,8 @@ pub(crate) struct Hooks {
     pub(crate) before_spawn: Option<Box<BeforeSpawn>>,
     pub(crate) panic_handler: Option<Box<PanicHandler>>,
     pub(crate) stall_handler: Option<Box<StallHandler>>,
-    /// The hooks that capture values for submissions to carry. Each carrier destroys its own hooks, in the same way in
-    /// which `drop` below destroys the other hooks.
+    /// The hooks that capture values for submissions to carry. Each carrier destroys its own hook, in the same way as
+    /// `Hooks::drop` destroys the other hooks.
     pub(crate) carriers: Vec<Carrier>,
 }
 

@@ -1,11 +1,11 @@
 //! The shutdown of an executor.
 //!
 //! The calling thread first shuts the intakes of all queues to outsiders (threads that run no item of the executor),
-//! and waits while the accepted items run. Then this thread shuts the intakes to all submissions. If the time has run
-//! out by then, or the wait can never end, the thread *gives up* the items that have not begun. To do so, the thread
-//! empties the waiting lists and worklists itself, because the workers may be stuck. An entry may still reach a pool,
-//! because a worker puts the entry back, or because its issuer was between admission and push. If the pool was already
-//! emptied, the thread that brings such an entry gives it up.
+//! and waits while the accepted items run. Then the calling thread shuts the intakes to all submissions. If the time
+//! has run out by then, or the wait can never end, the calling thread *gives up* the items that have not begun. The
+//! calling thread empties the waiting lists and worklists itself, because the workers may be stuck. An entry may still
+//! reach a pool later: a worker may put an entry back, or an issuer may have admitted an item and not pushed its entry
+//! yet. A thread that brings an entry to an emptied pool gives the entry up.
 
 use crate::policy::effective_state::Stage;
 use crate::sys::machine;
@@ -43,7 +43,7 @@ pub(crate) struct QueueRemains {
 }
 
 impl ExecutorInner {
-    /// Shuts the executor down. Returns the work that was not finished. Only the first call reports any such work.
+    /// Shuts the executor down. Returns the work that was not finished. Only the first call reports unfinished work.
     pub(crate) fn shutdown(&self, until: Until) -> Result<Remains, ShutdownError> {
         if self.origin.is_forked() {
             return Err(ShutdownError::Forked);
@@ -55,9 +55,10 @@ impl ExecutorInner {
         let (mut queues, mut known) = self.queues.refs_after(0);
         queues.iter().for_each(|queue| queue.change(|_| ()));
         self.cancel_timers();
-        // The checks above have passed, so this wait fails in two cases only. Either the time runs out, or the caller
-        // is an item of another executor, which an item of this executor has queued to this executor since the checks.
-        // In the second case, the wait would be a wait for its own caller, so the pending items are given up at once.
+        // The checks above have passed, so this wait fails in two cases only. In the first case, the time runs out. In
+        // the second case, the caller is an item of another executor, and an item of this executor has queued the
+        // calling item to this executor since the checks. The caller would then wait for itself, so the pending
+        // items are given up at once.
         while wait_until_empty(&queues, until).is_ok() {
             // An item may have made a new queue before it ended, for example a system queue, which is made when it is
             // first used.
@@ -72,7 +73,7 @@ impl ExecutorInner {
             self.token().cancel();
         }
         self.queues.advance(Stage::Shut);
-        // No queue enters the register any more, so `queues` is complete after this.
+        // No queue enters the register any more, so `queues` is complete after this call.
         self.ref_later(&mut queues, known);
         queues.iter().for_each(|queue| queue.change(|_| ()));
         self.cancel_timers();
@@ -80,7 +81,8 @@ impl ExecutorInner {
         queues.iter().for_each(|queue| queue.stop_rescuer());
         self.core.manager.stop();
         // The pools are closed only after the manager was stopped. Another thread may be making an unbound pool that is
-        // not among these pools. That thread then sees that the manager was stopped, and closes its pool itself.
+        // not in the register of pools yet. That thread then sees that the manager was stopped, and closes its pool
+        // itself.
         self.upkeep.pools.all().iter().for_each(|pool| pool.close());
         let threads = {
             let _says = machine::waits_for("the end of the executor's threads");
@@ -92,9 +94,9 @@ impl ExecutorInner {
 
     /// Returns an error if the shutdown would wait for its own caller.
     pub(super) fn check_shutdown(&self) -> Result<(), ShutdownError> {
-        // A shutdown waits until all threads of the executor have ended. So a caller on such a thread would wait for
-        // itself. The same is true of an item that runs on another executor, and is pending again on a queue of this
-        // executor.
+        // A shutdown waits until all threads of the executor have ended. So a caller on one of these threads would wait
+        // for itself. A calling item of another executor would also wait for itself if it is pending again on a queue
+        // of this executor.
         let would_wait_for_itself = self.core.threads.has_current_thread()
             || self.queues.any(|queue| waits::check_queue(queue).is_err());
         if would_wait_for_itself { Err(ShutdownError::WouldDeadlock) } else { Ok(()) }
@@ -105,8 +107,8 @@ impl ExecutorInner {
         self.queues.condition().1 != Stage::Open
     }
 
-    /// Adds the queues that have entered the register after the queue with the number `known`. Returns the highest
-    /// number so far.
+    /// Adds to `queues` the queues that have entered the register after the queue with the number `known`. Returns the
+    /// highest number that a queue has received so far.
     fn ref_later(&self, queues: &mut Vec<QueueRef>, known: u64) -> u64 {
         let (later, last) = self.queues.refs_after(known);
         queues.extend(later);
@@ -119,14 +121,15 @@ impl ExecutorInner {
         }
     }
 
-    /// Gives up the items that have not begun, and the markers. By now, all submissions are refused.
+    /// Gives up the items that have not begun, and the markers. When this function is called, all submissions are
+    /// refused.
     #[cold]
     fn give_up(&self, queues: &[QueueRef]) {
         // All pools are abandoned before any entry is given up, because a route's marker that is given up releases
         // entries to another pool. The waiting lists are emptied only after the pools, for the following reason. While
         // the intake is shut, an item that reaches its waiting list late is given a slot immediately, and goes to a
-        // pool. In the pool, the item counts as active until it is given up. With too many such items, the limiter
-        // could not count any item of its waiting list as active.
+        // pool. In the pool, the item counts as active until it is given up. If there were too many such items, the
+        // limiter could count no further item as active, and so no item of its waiting list could be given up.
         let pools = self.upkeep.pools.all();
         let aside: Vec<_> = pools.iter().map(|pool| pool.abandon()).collect();
         aside.into_iter().flatten().for_each(give_up);
@@ -162,8 +165,8 @@ impl QueueRemains {
 }
 
 /// Completes an entry without running its item, and tells the item's owner. The caller keeps the entry's pool in
-/// memory. This call may run the item's destructor. So on the manager's thread, this call leaves the entry to the
-/// cleaner, which completes it later.
+/// memory. Completing the entry may run the item's destructor. So on the manager's thread, this function leaves the
+/// entry to the cleaner, which completes the entry later.
 #[cold]
 pub(crate) fn give_up(entry: Entry) {
     user_code::destroy(|| give_up_here(entry));

@@ -9,12 +9,12 @@
 //!    exist yet, the thread that is making this thread does this step instead.
 //!
 //! A shutdown waits until all threads are gone, and joins the threads on the list. The third step comes after all user
-//! code as long as the system runs destructors in the order that `sys::thread` relies on. The join does not rely on
-//! that order, because a joined thread runs no code at all.
+//! code as long as the system runs destructors in the order that `sys::thread` relies on. The join of a thread does not
+//! rely on the order of destructors, because a joined thread runs no code at all.
 //!
 //! When a thread ends, it joins each thread on the list that no longer runs any code. The ending thread does not wait
-//! for the other threads. So the list stays short, and the stacks of culled threads are freed. When the executor is
-//! dropped, the threads that are still on the list are detached.
+//! for threads on the list that still run code. Because of these joins, the list stays short, and the stacks of culled
+//! threads are freed. When the executor is dropped, the threads that are still on the list are detached.
 
 use std::cell::Cell;
 use std::sync::{Arc, Weak};
@@ -36,12 +36,12 @@ use super::core::Core;
 
 thread_local! {
     /// The address of the `ExecutorThreads` to which the calling thread belongs. The address is only compared, never
-    /// dereferenced. The thread holds a reference to these `ExecutorThreads` until all of its thread-local destructors
-    /// have run. So no other executor's `ExecutorThreads` can have the same address.
+    /// dereferenced. The calling thread holds a reference to these `ExecutorThreads` until all of its thread-local
+    /// destructors have run. So no other executor's `ExecutorThreads` can have the same address.
     static OWNER: Cell<*const ExecutorThreads> = const { Cell::new(ptr::null()) };
 }
 
-/// See the module.
+/// The threads of one executor: their counts, and the list of threads that have ended.
 #[derive(Debug)]
 pub(crate) struct ExecutorThreads {
     /// The counts of threads. Each worker reads these counts between its items. So the counts have a cache line of
@@ -93,7 +93,8 @@ impl ExecutorThreads {
         alive + self.join_ended(until)
     }
 
-    /// Joins the threads on the list. Returns the number of threads that still run when the time runs out.
+    /// Joins the threads on the list of ended threads. Returns the number of these threads that still run when the time
+    /// runs out.
     fn join_ended(&self, until: Until) -> usize {
         let ended = std::mem::take(&mut *self.ended.lock());
         let left: Vec<_> = ended.into_iter().filter_map(|ended| thread::join(ended, until).err()).collect();
@@ -118,7 +119,7 @@ impl ExecutorThreads {
 
 impl ThreadPlace {
     /// Counts a worker that is about to be made. Returns `None` if there are already as many workers as `max_threads`
-    /// permits. In that case, a worker that leaves later tells the manager.
+    /// permits. After such a refusal, a worker that leaves later tells the manager that there is room for a worker.
     pub(crate) fn of_worker(core: &Arc<Core>) -> Option<Self> {
         let comes = core.threads.cell.worker_comes(core.settings.max_threads as u64);
         comes.then(|| Self::new(core, Kind::Worker))
@@ -163,7 +164,8 @@ impl ThreadPlace {
         self.start(name, core.settings.stack_size, body)
     }
 
-    /// Makes the thread without asking the hook. `stack_size` applies only to threads that run user code.
+    /// Makes the thread without asking the hook `before_spawn`. `stack_size` applies only to threads that run user
+    /// code.
     pub(crate) fn start(
         mut self,
         name: String,
@@ -217,7 +219,8 @@ mod tests {
         static SAYS: RefCell<Option<Sender<()>>> = const { RefCell::new(None) };
     }
 
-    /// spec: E5.1, C8: a thread that has ended keeps its stack until it is joined.
+    /// spec: E5.1, C8: workers end one after another, and a thread that ends later joins those that have ended. The
+    /// joins matter because an ended thread keeps its stack until it is joined.
     #[test]
     fn threads_that_have_ended_are_joined_by_threads_that_end_later() {
         const ROUNDS: usize = 50;

@@ -16,7 +16,7 @@ use crate::engine::user_code::report;
 
 use super::core::Core;
 
-/// See the module.
+/// The data that the manager of one executor keeps about all pools.
 #[derive(Debug)]
 pub(crate) struct Upkeep {
     pub(crate) core: Arc<Core>,     // I
@@ -24,8 +24,8 @@ pub(crate) struct Upkeep {
     pub(crate) timers: Arc<Timers>, // K
     /// Destroys the values that the manager must not destroy.
     pub(crate) cleaner: Arc<Cleaner>, // K
-    /// Calls the wakers that are due. This is not the `cleaner`, because a destructor may wait until a waker is
-    /// called.
+    /// Calls the wakers that are due. The `cleaner` does not call wakers, because a destructor on the cleaner's thread
+    /// may wait until a waker is called.
     pub(crate) ringer: Arc<Cleaner>, // K
     pub(crate) shortfall: Shortfall, // K
     /// Keeps the system ready to record context switches of threads.
@@ -36,7 +36,8 @@ pub(crate) struct Upkeep {
     pub(crate) stuck: Stuck, // I
     /// The number of stalls that the watchdog has reported.
     pub(crate) stalls: AtomicU64, // A
-    /// Whether work had to wait because there were as many workers as `max_threads` permits. This is logged once.
+    /// Whether work had to wait because there were as many workers as `max_threads` permits. Only the first such wait
+    /// is logged.
     limit_reached: AtomicBool, // A
 }
 
@@ -46,7 +47,7 @@ pub(crate) type Stuck = fn(&Upkeep, &Pool, Duration);
 impl Drop for Upkeep {
     fn drop(&mut self) {
         // A waker may own a handle, and a handle keeps the timers in memory. So a waker that stayed with the timers
-        // could keep them in memory for ever.
+        // could keep the timers in memory for ever.
         self.timers.forget_wakers();
     }
 }
@@ -77,7 +78,7 @@ impl Upkeep {
     }
 
     /// Notes that work waits for a thread because there are as many workers as `max_threads` permits. Only the first
-    /// call logs this.
+    /// call logs a warning.
     pub(crate) fn thread_limit_reached(&self) {
         if !self.limit_reached.swap(true, Ordering::Relaxed) {
             let (prefix, most) = (&self.core.settings.name_prefix, self.core.settings.max_threads);

@@ -1,4 +1,4 @@
-//! Batches: many items are queued with one kick of their pool. One-shots are also admitted together.
+//! Batches: many items are queued with one kick of their pool. The one-shots of a batch are also admitted together.
 //!
 //! All items of a batch have the same place, and so the same shard. These items go to the same pool, unless the shard's
 //! route is turned to another pool while the batch is being queued. No user code runs between the first push and the
@@ -35,7 +35,7 @@ const AT_ONCE: usize = 256;
 pub(crate) struct Cut<F, T> {
     pub(crate) error: QueueError,
     pub(crate) accepted: Vec<RawHandle<T>>,
-    /// The refused closure and the closures behind it.
+    /// The refused closure, and the closures that come after it in the batch.
     pub(crate) rest: Vec<F>,
 }
 
@@ -56,9 +56,9 @@ pub(crate) struct CutAt {
 }
 
 impl Queue {
-    /// Queues closures in order, and stops at the first closure that is refused. If `token` counts as cancelled, the
-    /// call does not wait for room any more. No item gets this token. Otherwise an item that cancels its own token
-    /// would also end the wait of the batch.
+    /// Queues closures in order, and stops at the first closure that is refused. Once `token` counts as cancelled, the
+    /// call no longer waits for room for its items. No item gets this token, because an item that cancels its own token
+    /// would otherwise also end the wait of the batch.
     pub(crate) fn spawn_batch<F, T>(
         &self,
         place: Place,
@@ -202,8 +202,8 @@ impl Queue {
             if made.items.is_empty() {
                 return Ok(());
             }
-            // If a panic drops `made`, the items in it are taken apart. From here on, the items may be queued, so they
-            // are moved out of `made` first.
+            // If a panic drops `made`, the items in it are taken apart. The call of `push_run` may queue the items, so
+            // this thread moves the items out of `made` before the call.
             let mut items = std::mem::take(&mut made.items);
             let answer = self.push_run(place, &items, token);
             let queued = answer.map_or_else(|(queued, _)| queued, |()| items.len());
@@ -265,7 +265,8 @@ impl Queue {
     ) -> Result<usize, CutAt> {
         let place = self.place_of_batch(place);
         let kick = RefCell::new(BatchKick::default());
-        // This thread may wait for the room that the items which it has pushed will make. So it kicks their pool first.
+        // This thread may have to wait until the items that it has pushed make room. So the thread kicks the pool of
+        // these items before it waits.
         let before_wait = || drop(kick.take());
         let mut newly_pending = 0;
         for (index, work) in works.enumerate() {
@@ -280,8 +281,9 @@ impl Queue {
     }
 
     /// Returns the place of the items of a batch. If the issuer named no place, the items' place is near the issuer's
-    /// CPU. The issuer runs no item with such a place itself. A batch whose items go to one shard calls this function
-    /// only once, because the system may move the issuer to another CPU while the batch is being queued.
+    /// CPU. The issuer never runs an item of a batch itself, because the item's place is not `Here`. A batch whose
+    /// items go to one shard calls this function only once, because the system may move the issuer to another CPU while
+    /// the batch is being queued.
     pub(crate) fn place_of_batch(&self, place: Place) -> Place {
         match place {
             Place::Here => Place::Near(self.executor.placement.slot_for(Place::Here)),
@@ -300,8 +302,8 @@ fn push_admitted(shard: &Shard, place: Place, items: &[NonNull<Header>], pass: &
         entry.stamp(&shard.timing);
         kick.push(shard, entry);
     }
-    // The pool is kicked before the other entries are listed, so that the pushed entries come first even if the route
-    // was turned.
+    // The pool is kicked before the entries without a slot are listed, so that the pushed entries come first even if
+    // the route was turned to another pool.
     drop(kick);
     if waiting.is_empty() {
         return;
@@ -315,7 +317,7 @@ fn push_admitted(shard: &Shard, place: Place, items: &[NonNull<Header>], pass: &
     shard.arrived(limiter.list_many(waiting.len(), route::submit));
 }
 
-/// Pushes and traces the entries one by one.
+/// Pushes and traces the entries of admitted items one by one.
 #[cold]
 fn push_traced(shard: &Shard, place: Place, items: &[NonNull<Header>], pass: &BatchPass) {
     for (index, item) in items.iter().enumerate() {
@@ -343,7 +345,8 @@ impl<F: Closure<T>, T> Made<F, T> {
 
 impl<F: Closure<T>, T> Drop for Made<F, T> {
     fn drop(&mut self) {
-        // Items remain only if the iterator has panicked, because items are taken out before they are queued.
+        // Items remain here only if the iterator of closures has panicked, because items are moved out of this struct
+        // before they are queued.
         for item in self.items.drain(..) {
             // SAFETY: the items were made for this type, and were not queued.
             drop(unsafe { one_shot::unmake_detached::<F, T>(item) });
@@ -351,7 +354,7 @@ impl<F: Closure<T>, T> Drop for Made<F, T> {
     }
 }
 
-/// The kick for the pushed entries of a batch. Dropping this value kicks the pool.
+/// The kick of a pool for the pushed entries of a batch. Dropping this value kicks the pool.
 ///
 /// The caller holds a handle to the queue, which keeps the pool in memory.
 #[derive(Default)]
@@ -367,7 +370,7 @@ impl<'a> BatchKick<'a> {
             self.push(shard, entry);
         } else {
             // Kicks the pool for the pushed entries first, so that the pushed entries come before this entry even if
-            // the route was turned.
+            // the route was turned to another pool.
             *self = Self::default();
             shard.put(entry, false);
         }
@@ -375,14 +378,14 @@ impl<'a> BatchKick<'a> {
 
     #[inline(always)] // A call would cost 20 instructions for each item.
     fn push(&mut self, shard: &'a Shard, entry: Entry) {
-        // If submissions carry values, their entries are submitted one by one, because user code (a hook or a
-        // subscriber) runs between two entries.
+        // If submissions to the queue carry values or are traced, their entries are submitted one by one, because user
+        // code (a hook or a subscriber) runs between two entries.
         let runs_user_code = shard.queue().carries() || trace::listens(shard.queue());
         let open = if runs_user_code { None } else { shard.open_pool() };
         let Some(pool) = open.filter(|pool| self.to.is_none_or(|(_, known)| std::ptr::eq(known, *pool)))
         else {
-            // The pushed entries may have reached their pool after the route had left that pool. In that case,
-            // the kick plugs the route, and this entry waits behind the pushed entries.
+            // The pushed entries may have reached their pool after the route had left that pool. If they have, the kick
+            // plugs the route, and this entry waits behind the pushed entries.
             *self = Self::default();
             return shard.submit(entry);
         };

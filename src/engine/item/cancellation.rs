@@ -1,12 +1,12 @@
 //! The token of the calling thread, and the question whether the thread's item should stop.
 //!
-//! An item that was submitted with a token or with a deadline *enters* its token while it runs. Every other item gets
-//! a token only when it asks for one. This token is a child of the queue's token. A thread-local variable keeps the
-//! token, together with the item's number. When the worker begins another item, this number no longer matches. So an
-//! item that does not ask pays nothing.
+//! An item that was submitted with a token or with a deadline *enters* its token while it runs. Every other item gets a
+//! token only when it asks for one. A token that an item asks for is a child of the queue's token. A thread-local
+//! variable keeps this token, together with the item's number. When the worker begins another item, the kept number
+//! does not match that item's number. So an item that does not ask for a token pays nothing.
 //!
-//! If an item has no token, three places say whether it should stop: the item's own state, in which a handle can ask
-//! the item to stop; the queue's token; and the executor's token.
+//! If an item has no token, three places say whether the item should stop: the item's own state, the queue's token, and
+//! the executor's token. A handle uses the item's state to ask the item to stop.
 #![allow(unsafe_code, reason = "a worker stores the addresses of its item and queue")]
 
 use std::cell::RefCell;
@@ -31,7 +31,7 @@ thread_local! {
 }
 
 struct Asked {
-    /// The number of the item on this worker.
+    /// The number that the worker has given to the item.
     item: u64,
     token: Token,
 }
@@ -74,7 +74,8 @@ impl Token {
     }
 }
 
-/// The token that the thread had entered before. Dropping this value enters that token again.
+/// The token that the thread had entered before it entered its present token. Dropping this value enters the earlier
+/// token again.
 struct Entered(Option<Token>);
 
 impl Entered {
@@ -87,13 +88,13 @@ impl Entered {
 impl Drop for Entered {
     fn drop(&mut self) {
         let before = self.0.take();
-        // The drop of the entered token takes locks, so it happens after this call.
+        // The drop of the entered token takes locks, so the token is dropped after the call of `try_with`.
         let _entered = ENTERED.try_with(|entered| entered.replace(before));
     }
 }
 
-/// Returns whether the code on the calling thread should stop. Outside of items, this depends only on the token that
-/// the thread has entered, if there is one.
+/// Returns whether the code on the calling thread should stop. Outside of items, the answer depends only on the token
+/// that the thread has entered, if there is one.
 pub(crate) fn is_cancelled() -> bool {
     let entered = ENTERED.try_with(|entered| entered.borrow().as_ref().map(Token::is_cancelled));
     if let Ok(Some(answer)) = entered {
@@ -113,7 +114,8 @@ fn is_stopped(worker: &WorkerThread) -> bool {
 }
 
 /// Returns the token of the calling thread: the token that it has entered, or otherwise the token of its item. If the
-/// item has no token yet, makes one. Returns `None` if the thread has entered no token and works for no item.
+/// item has no token yet, makes a token for the item. Returns `None` if the thread has entered no token and works for
+/// no item.
 pub(crate) fn current_token() -> Option<Token> {
     if let Ok(Some(token)) = ENTERED.try_with(|entered| entered.borrow().clone()) {
         // In a forked process, no thread cancels a token of the parent process.
@@ -154,7 +156,7 @@ pub(crate) fn set_aside() -> impl Sized {
     }
     impl Drop for Aside {
         fn drop(&mut self) {
-            // The drops of the former tokens take locks, so they happen after these calls.
+            // The drops of the former tokens take locks, so the tokens are dropped after the calls of `try_with`.
             let _entered = ENTERED.try_with(|entered| entered.replace(self.entered.take()));
             let _asked = ASKED.try_with(|asked| asked.replace(self.asked.take()));
         }
@@ -173,7 +175,8 @@ fn asked<R>(item: u64, look: impl FnOnce(&Token) -> R) -> Option<R> {
     ASKED.try_with(look).ok().flatten()
 }
 
-/// Calls `look` with the state of the one-shot whose function the worker executes. Returns `None` if it executes none.
+/// Calls `look` with the state of the one-shot whose function the worker executes. Returns `None` if the worker
+/// executes no one-shot.
 fn with_one_shot<R>(worker: &WorkerThread, look: impl FnOnce(&OneShotCell) -> R) -> Option<R> {
     let current = worker.current().filter(Current::is_running_one_shot)?;
     let item = NonNull::new(current.item.cast_mut())?;
@@ -181,7 +184,8 @@ fn with_one_shot<R>(worker: &WorkerThread, look: impl FnOnce(&OneShotCell) -> R)
     Some(look(unsafe { state_of(item) }))
 }
 
-/// Calls `look` with the reusable item whose function the worker executes. Returns `None` if it executes none.
+/// Calls `look` with the reusable item whose function the worker executes. Returns `None` if the worker executes no
+/// reusable item.
 fn with_work<R>(worker: &WorkerThread, look: impl FnOnce(&WorkItem) -> R) -> Option<R> {
     worker.current()?.running_work().map(look)
 }

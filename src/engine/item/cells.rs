@@ -3,9 +3,9 @@
 //! An issuer allocates a cell, but a worker frees it. General-purpose allocators are slowest if one thread allocates
 //! the memory and another thread frees it. So a thread that frees a *chunk* of memory puts the chunk into one of its
 //! own *thread caches*. A full thread cache hands half of its chunks to the [global
-//! cache](crate::protocol::global_cache) of the process. An empty thread cache takes the same number of chunks from the
-//! global cache. So one acquisition of the global cache's lock serves 32 items. If the global cache is full or empty,
-//! or if another thread holds its lock, the thread calls the allocator instead.
+//! cache](crate::protocol::global_cache) of the process. An empty thread cache takes enough chunks from the global
+//! cache to be half full. So one acquisition of the global cache's lock serves 32 items. If the global cache is full or
+//! empty, or if another thread holds its lock, the thread calls the allocator instead.
 //!
 //! A chunk is only memory, and belongs to no queue or executor. When a chunk is given back, its content has already
 //! been dropped or moved away. So any thread of the process can use the chunk next. Chunks are divided into *classes*
@@ -16,11 +16,12 @@
 //! [`GLOBAL_CACHE_BYTES`] of each class, which is 7 MiB for all classes together. The arrays of the thread caches take
 //! another 7 KiB per thread.
 //!
-//! On a simulated machine, threads change places only at *points*. The global caches have no points, because they
-//! belong to the whole process. With points, the order of threads in a run would depend on the cells that earlier runs
-//! have left in the global caches.
+//! On a simulated machine, another thread can continue only when the running thread reaches a *point* of the code. An
+//! access to a global cache is not a point, because the global caches belong to the whole process. If it were a point,
+//! the order of threads in a run would depend on the cells that earlier runs have left in the global caches.
 //!
-//! `--cfg cmwq_uncached` turns these caches off, so that a sanitizer notices the use of a freed cell.
+//! `--cfg cmwq_uncached` turns the thread caches and the global caches off, so that a sanitizer notices the use of a
+//! freed cell.
 #![allow(unsafe_code, reason = "memory is taken from, and given back to, the allocator")]
 
 #[cfg(test)]
@@ -40,8 +41,8 @@ const CACHED: bool = cfg!(not(any(cmwq_uncached, miri)));
 
 /// The number of classes. If a pointer has 8 bytes, the classes serve cells of up to 248 bytes.
 const CLASSES: usize = 14;
-/// The alignment of `malloc`, in bytes. The sizes of neighbouring classes differ by this number. So a cell takes no
-/// more memory in a chunk than in an allocation of its own.
+/// The alignment of `malloc`, in bytes. The sizes of neighbouring classes differ by `ALIGN`. So a cell takes no more
+/// memory in a chunk than in an allocation of its own.
 const ALIGN: usize = 2 * size_of::<usize>();
 /// The number of bytes that an allocator keeps for itself in front of a chunk. The sum of this number and the size of a
 /// chunk is a multiple of [`ALIGN`].
@@ -51,11 +52,11 @@ const FIRST: usize = 3 * ALIGN;
 
 /// The number of chunks in a chain. A chain moves between a thread cache and the global cache in one step.
 const CHAIN: usize = 32;
-/// A thread cache holds at most this many chunks. The thread cache is half full after a chain has moved. So at least
-/// [`CHAIN`] chunks are put or taken before the next chain moves.
+/// A thread cache holds at most this many chunks. After a chain has moved, the thread cache is half full. So the thread
+/// puts or takes at least [`CHAIN`] chunks before the next chain moves.
 const THREAD_CACHE_LEN: usize = 2 * CHAIN;
-/// The global cache holds at most this many bytes of each class. This is approximately the number of bytes in flight
-/// between a producer and a worker that alternate on one CPU.
+/// The global cache of each class holds at most this many bytes. This limit is approximately the number of bytes in
+/// flight between a producer and a worker that alternate on one CPU.
 const GLOBAL_CACHE_BYTES: usize = 512 << 10;
 
 /// Uninitialized memory for a `C`.
@@ -206,7 +207,7 @@ impl ThreadCache {
 
     #[inline]
     fn put(&self, chunk: Bare, class: usize, global_cache: &GlobalCache) {
-        // This is a loop because `hand_over` may call the allocator. An allocator that itself uses queues can put
+        // The loop is needed because `hand_over` may call the allocator. An allocator that itself uses queues can put
         // chunks into this cache during that call.
         while self.len.get() == THREAD_CACHE_LEN {
             self.hand_over(class, global_cache);

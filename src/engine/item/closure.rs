@@ -17,7 +17,8 @@ pub(crate) trait Closure<T> {
 
     fn type_of_closure(&self) -> Self::Type;
 
-    /// Takes room for the bytes that the closure keeps in memory, unless it has taken this room already.
+    /// Takes room below the executor's bound for the bytes that the closure keeps in memory, unless the closure has
+    /// taken this room already.
     #[inline(always)] // most closures have no bytes, and the compiler then removes the code for them
     fn take_bytes(&mut self, _queue: &Queue, _ask: Ask) -> Result<(), QueueError> {
         Ok(())
@@ -83,7 +84,7 @@ impl TypeOfClosure for &'static ItemType {
 impl<F: FnOnce() -> T, T> Closure<T> for F {
     type Type = OwnType<F>;
 
-    #[inline(always)] // it is nothing
+    #[inline(always)] // the returned value takes no memory
     fn type_of_closure(&self) -> OwnType<F> {
         OwnType::new()
     }

@@ -1,4 +1,4 @@
-//! The item and the queue for which the calling thread works. Code inside an item can ask for both.
+//! The item and the queue for which the calling thread works. Code inside an item can ask for its item and its queue.
 #![allow(unsafe_code, reason = "a worker stores the address of its item")]
 
 use std::ptr::NonNull;

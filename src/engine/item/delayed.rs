@@ -31,9 +31,10 @@ use super::work::WorkHandle;
 use super::work_item::complete_kept;
 
 impl Queue {
-    /// Queues a closure after a delay. If the submission is refused, returns the closure with the error. This holds
-    /// even if the queue ends during this call. `kept` is the item's place among the pending items, if the caller has
-    /// taken one. An item with a delay is not pending yet, so this function gives the place back.
+    /// Queues a closure after a delay. If the submission is refused, returns the closure with the error. The caller
+    /// gets the closure back even if the queue ends during this call. `kept` is the item's place among the pending
+    /// items, if the caller has taken one. An item with a delay is not pending yet, so this function gives the item's
+    /// place back.
     pub(crate) fn spawn_after<F, T>(
         handle: &Arc<QueueHandle>,
         place: Place,
@@ -171,7 +172,8 @@ impl Queue {
             return Err((error, function));
         }
         let make = |function, _| (one_shot::make_detached::<F, T>(function), ());
-        // SAFETY: `arm_made` passes a cell that `make` has made, and the entry's side of it. There is no other side.
+        // SAFETY: `arm_made` passes a cell that `make` has made, and the entry's side of it. The cell has no handle's
+        // side.
         let unmake = |item, ()| unsafe { one_shot::unmake_detached::<F, T>(item) };
         Self::arm_made(handle, place, after, function, make, unmake).map(|((), name)| Some(name))
     }
@@ -213,9 +215,9 @@ impl Queue {
     /// refusal.
     ///
     /// To end a queue, a thread first shuts the queue's intakes, and then takes the queue's timers off the map. The
-    /// caller first arms its timer, and then reads the intake. So if it finds the intake not yet shut, the thread that
-    /// ends the queue will find the timer. If it finds the intake shut, either the caller or the thread that ends the
-    /// queue takes the timer.
+    /// caller first arms its timer, and then reads the intake. So if the caller finds the intake not yet shut, the
+    /// thread that ends the queue will find the timer. If the caller finds the intake shut, either the caller or the
+    /// thread that ends the queue takes the timer.
     pub(crate) fn armed_too_late(&self, slot: usize, name: &TimerName) -> Option<(QueueError, Timer)> {
         let limiter = self.shard(slot).limiter();
         if limiter.cell.load().intake() != Intake::Shut {
@@ -258,7 +260,8 @@ impl Queue {
             armed = Some((name.clone(), wake));
             name
         });
-        // Waking the manager and firing the timer may run user code, which may wait for the queue of a kept entry.
+        // Waking the manager and firing the timer may run user code, which may wait for the queue of a kept entry. So
+        // the kept entries are completed first.
         complete_kept(&mut taken);
         let armed = armed.map(|(name, wake)| {
             if wake {
@@ -271,14 +274,14 @@ impl Queue {
                 return queue.withdraw(&name, timer, arm).then_some(error);
             }
             if after.is_zero() {
-                // This thread fires the timer, unless another thread was faster and has cancelled it, or has fired it
-                // to flush the item.
+                // This thread fires the timer, unless another thread has already cancelled the timer, or has already
+                // fired the timer to flush the item.
                 name.fire_into(&mut None, room);
             }
             None
         });
-        // This call may run users' destructors, which may wait for the item. So it comes after the timer has fired, and
-        // after the manager was woken.
+        // This call may run users' destructors, which may wait for the item. So this call comes after the timer has
+        // fired, and after the manager was woken.
         work.complete_taken_back(taken);
         match (refused, arm) {
             (Some(error), _) => Err(error),
@@ -287,7 +290,8 @@ impl Queue {
         }
     }
 
-    /// Gives up a timer of a reusable item that was armed too late. Returns whether the submission was refused.
+    /// Gives up the timer of a reusable item, after [`armed_too_late`](Self::armed_too_late) has taken it off the map.
+    /// Returns whether the caller must refuse the submission.
     fn withdraw(&self, name: &TimerName, timer: Timer, arm: Arm) -> bool {
         if matches!(arm, Arm::Armed { was_pending: true }) {
             // The caller cannot return an error, because the timer has already replaced an earlier submission. Instead,
@@ -321,7 +325,7 @@ impl Queue {
     /// Queues the item of a timer that is due. The item was accepted when the timer was armed, so `max_pending` does
     /// not apply now. `kept` is the place that the item has already taken among the queue's pending items, if any. The
     /// timer stays on the map until its item is admitted, and then in `due` until its item is about to be pushed or is
-    /// given up. So if this function panics before that, the timer is still on the map or in `due`.
+    /// given up. So if this function panics before the push, the timer is still on the map or in `due`.
     fn fired(&self, slot: usize, due: &mut Option<Timer>, name: &TimerName, kept: Option<Kept<'_>>) {
         let shard = self.shard(slot);
         let Some(pass) = self.admit_fired(shard.limiter(), name) else { return };
@@ -387,7 +391,7 @@ impl TimerName {
         self.fire_into(&mut None, None);
     }
 
-    /// Fires the timer like [`fire`](Self::fire). The timer may be in `due`, if an earlier call has panicked. If this
+    /// Fires the timer like [`fire`](Self::fire). If an earlier call has panicked, the timer may be in `due`. If this
     /// call panics before the timer's item is pushed or given up, the timer is still on the map or in `due`.
     pub(crate) fn fire_from(&self, due: &mut Option<Timer>) {
         due.take().into_iter().for_each(|timer| self.put_back(timer));

@@ -28,7 +28,7 @@ pub(crate) struct Header {
     /// The [`Stamp`](crate::policy::sampling::Stamp) of the item's last submission if that submission is timed, and 0
     /// otherwise. The issuer writes the stamp before it pushes the entry, and the worker that executes the entry resets
     /// the stamp to 0. If an item is queued again just as a run begins, the run may find either no stamp or the stamp
-    /// of the new submission. Then one sample is missing or shows too short a wait.
+    /// of the new submission. So one sample may be missing, or may show a wait that is too short.
     stamp: AtomicU64,
 }
 
@@ -85,8 +85,8 @@ pub(crate) struct ItemOperations {
 pub(crate) enum Share<'entry> {
     /// The entry was popped from a list.
     Listed(&'entry Entry),
-    /// The item is a one-shot that was on no list yet. The caller has taken the item, and the item's state gave this
-    /// answer.
+    /// The item is a one-shot that was on no list yet. The caller has taken the item. The item's state gave this answer
+    /// when the caller took the item.
     Taken(Take),
 }
 
@@ -96,10 +96,11 @@ pub(crate) enum Share<'entry> {
 pub(crate) enum Abandoned {
     /// The item would have run for this entry.
     Ready,
-    /// The item would not have run, because its token was cancelled or its deadline had passed. Its owner learns of
-    /// this only now.
+    /// The item would not have run, because its token was cancelled or its deadline had passed. The item's owner learns
+    /// only now that the item does not run.
     Obstructed(Cancelled),
-    /// The submission had been cancelled before. `late` says whether the reason was the item's deadline.
+    /// The submission had already been cancelled when the item was given up. `late` says whether the reason was the
+    /// item's deadline.
     Cancelled { late: bool },
 }
 
@@ -163,7 +164,7 @@ struct Ticketed {
 
 /// The tag of an entry that has a ticket.
 const TICKETED: usize = 1;
-/// The tag of an entry whose issuer named a place. Such an entry stays in its pod.
+/// The tag of an entry whose issuer named a place. An entry with this tag stays in its pod.
 const BOUND: usize = 2;
 /// The tag of a marker.
 const MARKER: usize = 4;
@@ -227,7 +228,8 @@ impl Entry {
         if !self.has_ticket() {
             return None;
         }
-        // SAFETY: with this tag, the address comes from `Ticketed::leak`. The `Ticketed` is freed with the entry.
+        // SAFETY: with the tag `TICKETED`, the address comes from `Ticketed::leak`. The `Ticketed` is freed with the
+        // entry.
         Some(unsafe { &*self.untagged().cast() })
     }
 
@@ -240,7 +242,8 @@ impl Entry {
     #[inline]
     pub(crate) fn end(self) {
         if self.has_ticket() {
-            // SAFETY: with this tag, the address comes from `Ticketed::leak`. The entry owns the box, and ends here.
+            // SAFETY: with the tag `TICKETED`, the address comes from `Ticketed::leak`. The entry owns the box, and
+            // ends here.
             drop(unsafe { Box::from_raw(self.untagged().cast::<Ticketed>().cast_mut()) });
         }
     }

@@ -6,11 +6,11 @@ use crate::sys::sync::touch;
 
 use super::entry::Entry;
 
-/// The entries leave the list in the order in which they came.
+/// A list of entries. The entries leave the list in the order in which they were added.
 ///
 /// On a machine that models cache lines, each call reports the ends of the list that it reads, and those that it
-/// changes. This is an approximation: a real list avoids some reads of its last end, and its entries have further cache
-/// lines.
+/// changes. The report is an approximation: a real list avoids some reads of its last end, and has further cache lines
+/// for its entries.
 #[derive(Debug)]
 pub(crate) struct EntryList(Injector<Entry>);
 

@@ -6,20 +6,20 @@
 //!
 //! If a worker of the pool has nothing else to do, it *takes* the oldest fork of another worker. The workers of sibling
 //! pools take forks in the same way as they take excess items. A fork that was taken is an item of its own, in the
-//! queue of the forking item. It holds a slot of the queue's limiter, is counted, and has its own spans, guards and
-//! panics. A fork never waits for a slot: if no slot is free, the worker gives the fork back, and the joining thread
-//! calls it.
+//! queue of the forking item. A taken fork holds a slot of the queue's limiter, is counted as an item, and has its own
+//! spans, guards and panics. A fork never waits for a slot: if no slot is free, the worker gives the fork back, and the
+//! joining thread calls the fork's closure.
 //!
 //! The joining thread waits for a fork that was taken. The fork may itself make forks, which are its *parts*. The
-//! joining thread takes and runs the parts that no worker has taken, because it needs their results anyway. It may
-//! already sleep when the fork makes a part. If a CPU is free at that time, the thread that runs the fork *calls*
-//! (wakes) the joining thread, instead of waking another worker. So a deep recursion needs hardly more threads than
-//! CPUs. The joining thread takes no other work, for three reasons:
+//! joining thread takes and runs the parts that no worker has taken, because it needs their results anyway. The joining
+//! thread may already sleep when the fork makes a part. If a CPU is free at that time, the thread that runs the fork
+//! *calls* (wakes) the joining thread, instead of waking another worker. So a deep recursion needs hardly more threads
+//! than CPUs. The joining thread takes no other work, for three reasons:
 //!
 //! * Other work could last longer than the fork, and would then delay the caller.
 //! * Other work could need a lock that the caller holds.
-//! * Other work would make the stack grow deeper. Without it, the stack is as deep as if no worker took any forks,
-//!   except for the frames of this crate.
+//! * Other work would make the stack grow deeper. Without other work, the stack is as deep as if no worker took any
+//!   forks, except for the frames of this crate.
 //!
 //! **The cell.** A fork lies on the stack of the joining thread, and contains the cell of a one-shot. The joining
 //! thread owns the handle's side of the cell. The list owns the entry's side. A worker that takes the fork from the
@@ -66,7 +66,7 @@ struct Untyped {
     shard: NonNull<Shard>,
     /// The token of the forking item.
     token: Option<KeptToken>,
-    /// The parts of this fork. The thread that runs the fork sets this before it begins.
+    /// The parts of this fork. The thread that runs the fork sets this field before it calls the fork's closure.
     parts: OnceLock<Option<Forks>>,
 }
 
@@ -112,7 +112,8 @@ where
     U: Send,
 {
     let shard = item.shard();
-    // These two values are made first, so that the compiler makes the fork in its final place.
+    // The token and the carried values are made before the fork, so that the compiler makes the fork in its final
+    // place.
     let (token, carried) = (cancellation::token_for_fork(worker), shard.queue().carried());
     let fork = Fork {
         untyped: Untyped {
@@ -187,8 +188,8 @@ impl Untyped {
     fn wait(&self, worker: &WorkerThread) {
         // SAFETY: the forking item's entry keeps the shard in memory.
         if unsafe { self.shard.as_ref() }.queue().executor.origin.is_forked() {
-            // This process has no thread that could end the fork. It cannot call the closure either, because the
-            // closure is gone. So the process ends.
+            // A forked process has no thread that could end the fork. The process cannot call the closure either,
+            // because the closure is gone. So the process ends.
             _ = io::stderr()
                 .write_all(b"cmwq: a forked process cannot join what its parent process runs; ending\n");
             fork::end_process(STATUS_OF_A_PANIC);
@@ -221,13 +222,13 @@ impl Untyped {
             }
             true
         };
-        // A fork that has not begun is given back if it gets no slot. So the fork needs no slot in order to end, just
-        // like an item whose deadline will end it. This is the reason for `has_deadline`.
+        // A fork that has not begun is given back if it gets no slot. So the fork needs no slot in order to end. The
+        // same is true of an item with a deadline, so this thread waits for the fork as for an item with a deadline.
         let target = Target::OneShot { item, limiter: shard.lane(), state, has_deadline: true };
         worker.sleeps_for_fork(|| {
             if waits::wait(target, Until::FOREVER, || self.is_over(), sleep).is_err() {
                 // `waits::wait` has refused the wait, because an item of this fork waits for the calling item. But
-                // `join` must not return before the fork is over, so this thread sleeps all the same.
+                // `join` must not return before the fork is over, so this thread sleeps in spite of the refusal.
                 waits::guarded(|| sleep(Until::FOREVER));
             }
         });
@@ -252,15 +253,15 @@ impl Untyped {
 unsafe fn admit(fork: ForkAddress) -> Option<Entry> {
     let item = fork.item();
     // SAFETY: the entry's side of the cell keeps the fork in place. The forking item does not end before the fork, and
-    // its entry keeps the shard in memory.
+    // the forking item's entry keeps the shard in memory.
     let shard = unsafe { item.cast::<Untyped>().as_ref().shard.as_ref() };
     let queue = shard.queue();
     let Some(pass) = queue.pass_here(shard.limiter()) else {
         give_back(item);
         return None;
     };
-    // An item gives its place back when it begins. This item begins at once, so it takes a place for a moment, even if
-    // none is free.
+    // An item gives its place among the pending items back when it begins. The fork begins at once, so it takes such a
+    // place only for a moment, even if no place is free.
     queue.take_place_anyway();
     let mut entry = None;
     let put = |_: &Shard, admitted: Entry, _has_slot: bool| entry = Some(admitted);
@@ -281,7 +282,7 @@ where
     let fork: &Fork<F, T> = unsafe { entry.item().cast().as_ref() };
     let Untyped { fork: ForkHead { head, .. }, token, parts, .. } = &fork.untyped;
     let state = &head.cell;
-    // The joining thread never cancels a fork, and only one thread takes it.
+    // The joining thread never cancels a fork, and only one thread takes the fork.
     assert_eq!(state.take(), Take::Run);
     // SAFETY: the caller promises that the entry's item is a fork.
     drop(parts.set(worker.begins_fork(unsafe { ForkAddress::of_item(entry.item()) })));

@@ -2,8 +2,8 @@
 //! closure that its worker calls itself, unless another worker takes it (see `fork`).
 //!
 //! Workers keep forks on lists, and pools search these lists. To avoid a dependency cycle, this file knows the pool of
-//! the joining thread only as a [`JoiningPool`]. For the same reason, it uses a function pointer to call the code that
-//! admits a fork.
+//! the joining thread only as a [`JoiningPool`]. For the same reason, this file calls the code that admits a fork
+//! through a function pointer.
 #![allow(unsafe_code, reason = "lists hold forks of all types through thin pointers")]
 
 use std::ptr::NonNull;
@@ -22,7 +22,7 @@ pub(super) struct ForkHead {
     pub(super) head: Head,
     /// See [`ForkAddress::admit`].
     pub(super) admit: unsafe fn(ForkAddress) -> Option<Entry>,
-    /// If this fork is a part of another fork, the address of that fork, which does not end before this one.
+    /// The address of the fork of which this fork is a part, if there is one. That fork does not end before this fork.
     pub(super) whole: Option<ForkAddress>,
     /// The address of the forking item's `Current`, which is on the joining thread's stack.
     forking: NonNull<()>,
@@ -32,8 +32,8 @@ pub(super) struct ForkHead {
     /// the joining thread to take the part. The call contains the reservation of a worker's place, which the joining
     /// thread takes.
     call: Mutex<Option<Reserved>>, // K
-    /// Whether there is a call. The joining thread reads this field when it is about to sleep. It does not read `call`
-    /// then, because it must not take a lock at that time.
+    /// Whether there is a call. When the joining thread is about to sleep, it reads this field instead of `call`,
+    /// because it must not take a lock at that time.
     is_called: AtomicBool, // A
 }
 
@@ -48,8 +48,9 @@ pub(crate) trait JoiningPool {
     fn give_up_place(&self, reserved: Reserved);
 }
 
-/// The address of a fork. Exactly one list has the address until a thread takes it off the list. That thread owns the
-/// entry's side of the fork's cell. If that thread is not the joining thread, it must [admit](Self::admit) the fork.
+/// The address of a fork. Exactly one list has the address until a thread takes it off the list. A thread that has
+/// taken the address off a list owns the entry's side of the fork's cell. If that thread is not the joining thread, it
+/// must [admit](Self::admit) the fork.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct ForkAddress(NonNull<ForkHead>);
 
@@ -181,7 +182,7 @@ impl ForkAddress {
 }
 
 /// Gives a fork back to the joining thread, which then calls the closure. The calling thread owns the entry's side of
-/// the fork's cell. This function ends that side.
+/// the fork's cell. This function ends the entry's side.
 #[cold]
 pub(super) fn give_back(item: NonNull<Header>) {
     // SAFETY: the entry's side of the cell keeps the fork in place.
@@ -189,7 +190,8 @@ pub(super) fn give_back(item: NonNull<Header>) {
     end(state, |state| state.abandon(false));
 }
 
-/// Ends the entry's side of a fork's cell, and wakes the joining thread. After that, the cell may be gone.
+/// Ends the entry's side of a fork's cell, and wakes the joining thread. The cell may be gone as soon as the
+/// entry's side has ended.
 pub(super) fn end(state: &OneShotCell, end: impl FnOnce(&OneShotCell) -> Finish) {
     let key = state.key();
     match end(state) {

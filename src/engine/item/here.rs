@@ -1,9 +1,9 @@
-//! Submissions that find no room, and items that their issuer therefore runs itself.
+//! Submissions that find no room in their queue or executor, and items that their issuer therefore runs itself.
 //!
-//! The issuer admits such an item only if the item gets a slot immediately. So the number of active items stays within
-//! the limit. The entry is on no list, because the issuer executes it itself. If the issuer does not run the item, the
-//! queue's `when_full` decides: either the issuer waits for a place and queues the item as usual, or the submission is
-//! refused.
+//! The issuer admits an item that it runs itself only if the item gets a slot immediately. So the number of active
+//! items stays within the limit. The entry is on no list, because the issuer executes it itself. If the issuer does not
+//! run the item, the queue's `when_full` decides: either the issuer waits for a place and queues the item as usual, or
+//! the submission is refused.
 
 use std::ptr::NonNull;
 
@@ -48,7 +48,8 @@ impl Queue {
     }
 
     /// Queues a closure like [`spawn_made`](Self::spawn_made), after the issuer found no room for the closure's bytes.
-    /// The issuer may run the closure itself. If it does, the closure begins immediately, and needs no room.
+    /// The issuer may run the closure itself. If the issuer runs the closure, the closure begins immediately, and its
+    /// bytes need no room.
     #[cold]
     #[inline(never)]
     pub(super) fn spawn_without_bytes<F, T, H>(
@@ -86,12 +87,13 @@ impl Queue {
             && !self.executor.core.manager.is_current_thread()
             && self.permits_any_cpu();
         let pass = if may_run { self.pass_here(shard.limiter())? } else { return None };
-        // An item gives its place back when it begins. So this item takes a place for a moment, even if none is free.
+        // An item gives its place among the pending items back when it begins. This item begins at once, so it takes
+        // such a place only for a moment, even if no place is free.
         Some((Kept::anyway(self), pass))
     }
 
-    /// Returns whether the caller would run a reusable item itself. The caller would not do so if the item runs
-    /// already, because runs of an item do not overlap.
+    /// Returns whether the caller would run a reusable item itself. The caller would not run an item that is already
+    /// running, because runs of an item do not overlap.
     #[cold]
     pub(super) fn would_run_here(&self, work: &WorkItem) -> bool {
         self.spec.when_full == WhenFull::CallerRuns && !work.cell.load().is_running()
@@ -107,7 +109,7 @@ impl Queue {
 }
 
 /// Runs an item on the calling thread, which has admitted the item. If the item is reusable and another thread has just
-/// begun to run it, that thread runs it once more.
+/// begun to run the item, that other thread runs the item once more.
 #[cold]
 pub(super) fn run(_shard: &Shard, entry: Entry, _has_slot: bool) {
     lent::execute(entry);

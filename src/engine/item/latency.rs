@@ -139,7 +139,7 @@ fn nanos(from: Time, to: Time) -> u64 {
 mod tests {
     use super::*;
 
-    /// spec: O1.8 (off by default, switched at run time)
+    /// spec: O1.8 (while timing is off, an item gets no stamp and no histogram is made; timing is switched at run time)
     #[test]
     fn no_item_is_stamped_and_no_histogram_made_while_timing_is_off() {
         let timing = Timing::new(false);
@@ -153,7 +153,7 @@ mod tests {
         assert_eq!(timing.latency(), Latency::default());
     }
 
-    /// spec: O1.10 (sampled for short items)
+    /// spec: O1.10 (of short items, only a sample is timed, and each timed item counts for several items)
     #[test]
     fn short_items_are_timed_more_rarely_and_count_for_more() {
         let timing = Timing::new(true);

@@ -44,15 +44,15 @@ struct OneShot<F: Closure<T>, T, O> {
 }
 
 /// An object that learns when its item is over. If the item has run, `ran` is called. If its token or its handle has
-/// cancelled it, `cancelled` is called. If the item does not run for another reason, the owner is dropped. In all these
-/// cases, the closure is already gone.
+/// cancelled it, `cancelled` is called. If the item does not run for another reason, the owner is dropped. In each
+/// case, the item's closure is already gone when the owner learns of the end.
 pub(crate) trait Owner: Send {
     /// Notes that the item begins. The worker that is about to run the item calls this with the item's address. The
     /// worker calls this again if it has called [`ends`](Self::ends), but still keeps the item.
     fn begins(&self, _item: NonNull<Header>) {}
 
-    /// Notes that the item is about to be over. Afterwards, another item may get its address. The thread that takes the
-    /// item's entry off its list calls this.
+    /// Notes that the item is about to be over. After this call, another item may get the item's address. The thread
+    /// that takes the item's entry off its list calls this.
     fn ends(&self) {}
 
     /// Tells the owner that the item was cancelled through its token or its handle, and did not run. The item's closure
@@ -63,7 +63,7 @@ pub(crate) trait Owner: Send {
     {
     }
 
-    /// Notes that the item has run. By now the item's closure is gone. If the item has no handle, its result is gone
+    /// Notes that the item has run. The item's closure is already gone. If the item has no handle, its result is gone
     /// too.
     fn ran(self, ended: Ended);
 }
@@ -89,7 +89,8 @@ impl Owner for NoOwner {
     }
 }
 
-/// A guard that tells the owner that the item was cancelled. It does so even if the closure's destructor panics.
+/// A guard that tells the owner that the item was cancelled. The guard tells the owner even if the closure's destructor
+/// panics.
 struct Cancels<O: Owner>(Option<O>);
 
 impl<O: Owner> Drop for Cancels<O> {
@@ -107,7 +108,7 @@ enum Contents<F, T, O> {
     Result(RunResult<T>),
 }
 
-/// Makes a cell. Returns the entry's side of the cell, and the cell's handle.
+/// Makes the cell of a one-shot. Returns the entry's side of the cell, and the cell's handle.
 #[inline]
 pub(crate) fn make<F, T>(
     function: F,
@@ -369,7 +370,7 @@ unsafe fn end_without_run<F: Closure<T>, T, O: Owner>(
 }
 
 /// Wakes the thread and the task that wait for an item that is over. The handle may have freed the item's cell. The
-/// owner already knows of the end, because the waker of the task may wait for the owner.
+/// owner was told of the item's end before this call, because the waker of the task may wait for the owner.
 fn wake(item: NonNull<Header>, key: usize, waiting: Waiting) {
     if waiting.has_task() {
         worker_thread::with_current(|worker| {

@@ -37,8 +37,8 @@ impl Period {
     }
 }
 
-/// The function of a periodic item while a run calls it. Dropping this value puts the function back, even if the
-/// function has panicked.
+/// The function of a periodic item, which a run has taken out of the item's mutex. Dropping this value puts the
+/// function back into the mutex, even if the function has panicked.
 struct Taken<'a, F> {
     from: &'a Mutex<Option<F>>,
     function: Option<F>,
@@ -56,7 +56,8 @@ impl<F> Drop for Taken<'_, F> {
     }
 }
 
-/// A guard that arms the next tick when it is dropped. The drop happens at the end of a run, even if the run panics.
+/// A guard that arms the next tick of a periodic item when the guard is dropped. The guard is dropped at the end of a
+/// run, even if the run panics.
 struct ArmAgain<'a> {
     work: &'a WorkHandle,
     queue: &'a Arc<QueueHandle>,
@@ -67,7 +68,8 @@ struct ArmAgain<'a> {
 
 impl Drop for ArmAgain<'_> {
     fn drop(&mut self) {
-        // The function has forked the process. A thread of the parent may have held the lock, and no manager is here.
+        // The item's function has forked the process, and this is the child. A thread of the parent may have held the
+        // lock at the fork, and the child has no manager.
         if self.work.origin.is_forked() {
             return;
         }
@@ -80,8 +82,8 @@ impl Drop for ArmAgain<'_> {
             return;
         }
         let after = next.since(now);
-        // The call is refused if the item was cancelled or its queue has ended. In that case, this run was the item's
-        // last.
+        // `arm` refuses the tick if the item was cancelled or its queue has ended. After a refusal, this run was the
+        // item's last.
         let _armed: Result<Arm, QueueError> =
             Queue::arm(self.queue, self.place, None, after, self.work, false);
         if let (Some(armed), Some(name)) = (self.armed, self.work.cell.timer()) {
@@ -100,9 +102,9 @@ pub(crate) struct Schedule {
     pub(crate) period: Duration,
 }
 
-/// Makes the item and arms its first tick. `kept` is the item's place among the pending items, if the caller has taken
-/// one. If arming is refused, returns the function with the error. Snapshots describe each run by `name`, if there is
-/// one. After `token` is cancelled, the item does not run any more.
+/// Makes a periodic item and arms its first tick. `kept` is the item's place among the pending items, if the caller has
+/// taken one. If the queue refuses the first tick, returns the function with the error. Snapshots describe each run by
+/// `name`, if there is one. After `token` is cancelled, the item does not run any more.
 pub(crate) fn spawn_every<F>(
     queue: &Arc<QueueHandle>,
     schedule: Schedule,
@@ -142,7 +144,7 @@ where
         WorkHandle::with_token(ItemType::of::<F>(), token, Box::new(run))
     };
     // A first run without a delay needs room in the queue, as any submission does. The new item is not pending yet, so
-    // `true` replaces nothing.
+    // the argument `true` replaces no pending submission.
     match Queue::arm(queue, place, kept, first, &work, true) {
         Ok(_armed) => {
             if let (Some(timer), Some(name)) = (timer, work.cell.timer()) {

@@ -9,26 +9,25 @@ use crate::engine::pool::spec::PoolKind;
 use crate::engine::refusal::QueueError;
 use crate::engine::worker::worker_thread;
 
-/// The place that an issuer wants for an item. In this file, a *slot* is the number of a CPU among the CPUs of the
-/// executor.
+/// The place that an issuer wants for an item. In this file, a *slot* is the index of a CPU among the executor's CPUs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Place {
     /// A place near the issuer.
     Here,
-    /// A place near the CPU of this slot. The issuer ran on that CPU when it chose the place.
+    /// A place near the CPU with this index, on which the issuer ran when it chose the place.
     Near(usize),
-    /// The CPU of this slot, in every placement mode. The item stays in the pod of that CPU.
+    /// The CPU with this index, in every placement mode. The item stays in the pod of that CPU.
     Slot(usize),
 }
 
 impl Place {
-    /// Returns whether the issuer named the place. If so, the item stays in the pod of that place.
+    /// Returns whether the issuer named the place. An item whose place was named stays in the pod of that place.
     #[inline]
     pub(crate) fn is_bound(self) -> bool {
         matches!(self, Self::Slot(_))
     }
 
-    /// Returns the slot that the issuer named, if any.
+    /// Returns the index of the CPU that the issuer named, if it named one.
     #[inline]
     pub(crate) fn named(self) -> Option<usize> {
         match self {
@@ -39,7 +38,7 @@ impl Place {
 }
 
 impl Placement {
-    /// Returns the slot on which an item with this place is queued.
+    /// Returns the index of the CPU on which an item with this place is queued.
     #[inline]
     pub(crate) fn slot_for(&self, place: Place) -> usize {
         match place {
@@ -48,7 +47,7 @@ impl Placement {
         }
     }
 
-    /// Returns the slot on which the calling thread queues items now.
+    /// Returns the index of the CPU on which an item is queued if the calling thread names no place.
     #[inline]
     fn slot(&self) -> usize {
         match &self.mode {
@@ -64,16 +63,16 @@ impl Placement {
         self.by_cpu.get(cpu).map_or_else(|| cpu % self.slots.len(), |slot| *slot as usize)
     }
 
-    /// Returns the slot on which the calling thread queues items if the system does not report the current CPU. A
-    /// worker uses its own slot. Each other thread always uses the same slot, so that its items stay in order. These
-    /// threads are spread over the slots.
+    /// Returns the index of the CPU on which the calling thread queues items if the system does not report the current
+    /// CPU. A worker uses the CPU that its pool serves. Each other thread always uses the same CPU, so that its items
+    /// stay in order. Threads that are not workers are spread over the executor's CPUs.
     fn slot_without_cpu(&self) -> usize {
         let spread = || (thread::number() % self.slots.len() as u64) as usize;
         self.slot_of_worker().unwrap_or_else(spread)
     }
 
-    /// Returns the slot of the CPU that the calling worker's pool serves. Returns `None` if the pool serves a pod, or
-    /// if that CPU has a different slot in this executor.
+    /// Returns the index of the CPU that the calling worker's pool serves. Returns `None` if the calling thread is not
+    /// a worker, if the worker's pool serves a pod, or if this executor has no CPU or another CPU at that index.
     fn slot_of_worker(&self) -> Option<usize> {
         worker_thread::with_current(|worker| {
             let pool = &worker?.pool;
@@ -90,8 +89,8 @@ impl Placement {
 }
 
 impl ExecutorInner {
-    /// Returns the place for a CPU of the topology. The place is that CPU if the executor uses that CPU, and otherwise
-    /// a CPU near it.
+    /// Returns the place for a CPU of the topology. The place is that CPU if the executor uses it, and otherwise a CPU
+    /// near it.
     pub(crate) fn place_on_cpu(&self, cpu: usize) -> Result<Place, QueueError> {
         let slot = self.nearby()?.slot_of_cpu(cpu).ok_or(QueueError::UnknownCpu { cpu })?;
         Ok(Place::Slot(slot))

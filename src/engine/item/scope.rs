@@ -1,14 +1,16 @@
-//! Items that borrow, and their scope. A scope ends only when all of its items are over.
+//! Items that borrow from outside their closures, and the scope of such items. A scope ends only when all of its items
+//! are over.
 //!
-//! The type of an item's cell does not show what the item borrows. This is sound for three reasons:
+//! The type of an item's cell does not show what the item borrows. Hiding the borrows is sound for three reasons:
 //!
-//! * Only `run` makes and ends a `Scope`. `run` returns, or unwinds, only when the scope's count is zero. In a forked
-//!   process, `run` does not wait for the count to become zero, because the items neither run nor are dropped there. If
-//!   this crate panics before the count is zero, the process aborts. User code gets only references to the scope, so it
-//!   cannot leak the scope to avoid the wait.
-//! * Each item enters the count before the item is queued. The item leaves the count when its [`Member`] learns that
-//!   the item ran or was cancelled, or when the `Member` is dropped. By then the closure is gone. The result is gone
-//!   too, or belongs to the item's handle, which cannot outlive the result's borrows.
+//! * Only `run` makes and ends a `Scope`. `run` returns, or unwinds, only when the scope's count of unfinished items is
+//!   zero. In a forked process, `run` does not wait for the count to become zero, because the items neither run nor are
+//!   dropped there. If this crate panics before the scope's count is zero, the process aborts. User code gets only
+//!   references to the scope, so it cannot leak the scope to avoid the wait.
+//! * Each item enters its scope's count before the item is queued. The item leaves the count when its [`Member`] learns
+//!   that the item ran or was cancelled, or when the `Member` is dropped. When the item leaves the count, its closure
+//!   is gone. The item's result is then gone too, or belongs to the item's handle, which cannot outlive the result's
+//!   borrows.
 //! * Every closure and every result is valid at least for `'scope`. The body must be valid for every choice of
 //!   `'scope`. So `'scope` cannot be the lifetime of a variable inside the body, and `'scope` ends after `run` does.
 //!   `'scope` and `'env` are invariant, so neither can be shrunk to the lifetime of such a variable.
@@ -98,7 +100,7 @@ pub(crate) struct ScopeState {
 }
 
 /// The items that cannot end before the scope: the item that opened the scope, and the items that cannot end before
-/// that item. Each item is known by the shard through which it came.
+/// that item. The list stores each item as the shard through which the item was queued.
 #[derive(Debug)]
 struct Openers(Vec<NonNull<Shard>>);
 
@@ -120,16 +122,16 @@ pub(crate) struct ScopeEnd<R> {
     pub(crate) dropped: usize,
 }
 
-/// A guard that aborts the process when it is dropped. The guard exists while a thread waits for items that borrow from
-/// the frames of its callers: for the items of a scope, or for a fork. A panic must not unwind during that time,
-/// because unwinding the callers' frames would free what the items borrow.
+/// A guard that aborts the process when it is dropped. The guard exists while a thread waits for the items of a scope,
+/// or for a fork. The awaited items or the awaited fork borrow from the frames of the waiting thread's callers. A panic
+/// must not unwind these frames while the guard exists, because the unwinding would free the borrowed values.
 pub(super) struct Unfinished;
 
 /// The membership of one item in a scope.
 struct Member {
     /// The state of the scope. The pointer is valid until the item leaves the count.
     scope_state: NonNull<ScopeState>,
-    /// The item's number on the roll.
+    /// The item's number on the scope's roll.
     number: u64,
 }
 
@@ -162,7 +164,8 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         }
         drop(open);
         // All items have left the count by now, so no thread changes the scope state any more. In a forked process, the
-        // panics are those of the parent's items, and a thread of the parent may have held the lock of the payload.
+        // counted panics are those of the parent's items, and a thread of the parent may have held the lock of the
+        // first panic's payload at the fork.
         let panicked = !forked && scope.scope_state.panics.load(Ordering::Relaxed) != 0;
         let result = match result {
             Ok(_) if panicked => Err(scope.scope_state.first_panic()),
@@ -222,7 +225,8 @@ impl<'scope, 'env> Scope<'scope, 'env> {
             let Some(number) = self.scope_state.roll.enlist(lane) else {
                 return Err((QueueError::WouldDeadlock, function));
             };
-            // The caller is counted already, because only the scope's body and the scope's items can reach the scope.
+            // The scope's count already includes the caller, because only the scope's body and the scope's items can
+            // reach the scope.
             self.scope_state.cell.enter();
             let origin = queue.executor.origin;
             let member = Member { scope_state: NonNull::from(&self.scope_state), number };
@@ -279,8 +283,8 @@ impl ScopeState {
         }
     }
 
-    /// Takes the body out of the count. If the count is not zero after that, calls `wait`, which returns when the
-    /// count is zero.
+    /// Takes the scope's body out of the scope's count. If the count is not zero after that, calls `wait`, which
+    /// returns when the count is zero.
     fn body_leaves(&self, wait: impl FnOnce()) {
         let unfinished = Unfinished;
         if !self.cell.leave() {
@@ -289,26 +293,27 @@ impl ScopeState {
         std::mem::forget(unfinished);
     }
 
-    /// Takes the panic of a joined item out of the count of panics.
+    /// Takes the panic of a joined item out of the scope's count of panics.
     pub(crate) fn panic_was_joined(&self) {
         self.panics.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Takes the payload that was kept. If the payload was lost with a leaked handle, makes a substitute.
+    /// Takes the payload of the first panic, which the scope has kept. If the payload was lost with a leaked handle,
+    /// makes a substitute.
     fn first_panic(&self) -> Payload {
         let payload = self.first_panic.lock().take();
         payload.unwrap_or_else(|| Box::new("an item of the scope panicked"))
     }
 
-    /// Keeps the payload of an item that panicked and has no handle. If a payload is already kept, drops this one. A
-    /// forked process drops each payload. It does not take the lock, because a thread of the parent may have held it at
-    /// the fork.
+    /// Keeps the payload of an item that panicked and has no handle. If the scope has already kept a payload, drops
+    /// `payload`. A forked process drops each payload without taking the lock, because a thread of the parent may have
+    /// held the lock at the fork.
     pub(crate) fn keep_panic(&self, payload: Payload) {
         let late = if self.origin.is_forked() { Some(payload) } else { self.put_if_first(payload) };
         crate::engine::user_code::contain(|| drop(late));
     }
 
-    /// Keeps the payload if none is kept yet. Returns it otherwise.
+    /// Keeps `payload` if the scope has kept no payload yet. Otherwise, returns `payload`.
     fn put_if_first(&self, payload: Payload) -> Option<Payload> {
         let mut first = self.first_panic.lock();
         if first.is_none() { first.replace(payload) } else { Some(payload) }
@@ -316,10 +321,10 @@ impl ScopeState {
 }
 
 impl Openers {
-    /// Returns whether these items hold the lane alone (see `Shard::lane`). If so, no item of the scope can run there
-    /// before the scope ends.
+    /// Returns whether the openers alone hold the lane (see `Shard::lane`). If they do, no item of the scope can run in
+    /// this lane before the scope ends.
     fn block(&self, lane: *const Limiter) -> bool {
-        // SAFETY: none of these items ends before the scope. Until then, the item's entry keeps the shard in memory.
+        // SAFETY: no opener ends before the scope. Until an opener ends, its entry keeps its shard in memory.
         let shards = self.0.iter().map(|shard| unsafe { shard.as_ref() });
         let mut in_lane = shards.filter(|shard| std::ptr::eq(shard.lane(), lane));
         let Some(shard) = in_lane.next() else { return false };
@@ -334,7 +339,8 @@ impl Member {
         unsafe { self.scope_state.as_ref() }
     }
 
-    /// Removes the item from the count, because the item is over. Afterwards the scope state may no longer exist.
+    /// Removes the item from the scope's count, because the item is over. After this call, the scope state may no
+    /// longer exist.
     fn leave(&self) {
         self.scope_state().roll.strike(self.number);
         let key = self.scope_state().cell.key();
@@ -354,7 +360,7 @@ impl Owner for Member {
     }
 
     fn cancelled(self) {
-        // The item does not count as dropped, because its user has asked for the cancel or for the deadline.
+        // A cancelled item does not count as dropped, because its user has asked for the cancel or for the deadline.
         ManuallyDrop::new(self).leave();
     }
 
@@ -385,8 +391,8 @@ impl Drop for Member {
 
 #[cfg(test)]
 mod tests {
-    /// spec: W7 (sound when unwound): a panic between the end of the body and the end of the items aborts the
-    /// process, here a child process.
+    /// spec: W7 (sound when unwound): a panic in a scope after the end of its body and before the end of its items
+    /// aborts the process, which in this test is a child process.
     #[cfg(unix)]
     #[test]
     fn a_panic_while_items_still_borrow_aborts_the_process() {

@@ -1,5 +1,5 @@
-//! The issuer's path: place → admit → enqueue → kick. While the pool is busy, the path takes no lock and makes no
-//! system call.
+//! The issuer's path: place → admit → enqueue → kick. While the pool is busy, the issuer takes no lock and makes no
+//! system call on this path.
 
 use std::ptr::NonNull;
 
@@ -123,7 +123,7 @@ impl Queue {
         self.spawn_admitted((shard, place), (kept, pass), function, make, Shard::put)
     }
 
-    /// Makes the cell of a closure that was admitted, and passes its entry to `put`.
+    /// Makes the cell of an admitted closure, and passes the cell's entry to `put`.
     #[inline]
     pub(super) fn spawn_admitted<'q, F, H>(
         &'q self,
@@ -143,8 +143,8 @@ impl Queue {
 
     /// Queues a reusable item. Returns false if the item was pending already.
     ///
-    /// The item is counted in the limiter before it is marked pending. So if a thread sees the item pending and a flush
-    /// begins after that, the flush waits for the item.
+    /// A reusable item is counted in the limiter before the item is marked pending. So once a
+    /// thread has seen that the item is pending, each flush that begins later waits for the item.
     #[inline]
     pub(crate) fn queue(&self, place: Place, work: &WorkHandle) -> Result<bool, QueueError> {
         self.queue_in(place, None, work)
@@ -209,9 +209,9 @@ impl Queue {
         };
         match kept.and_then(|kept| Ok((kept, self.admit_unless_full(shard.limiter())?))) {
             Ok(admitted) => self.queue_admitted((shard, place), admitted, work, (carried, is_idle), put),
-            // If another thread has queued the item since the check above, this submission needs no room. If the
-            // submission is refused for lack of room, the refusal is counted here, off the common path, and not by the
-            // callers.
+            // If another thread has queued the item since the check above, this submission needs no room in the queue.
+            // If the submission is refused for lack of room, the refusal is counted here, off the common path, and not
+            // by the callers.
             Err(error) => {
                 let queued = self.queue_without_room(shard, work, carried);
                 queued.unwrap_or_else(|| Err(self.count_refusal(error)))
@@ -232,8 +232,8 @@ impl Queue {
         self.queue_admitted(to, admitted, work, (carried, false), here::run)
     }
 
-    /// Queues a reusable item that was admitted, and passes its entry to `put`. `is_idle` says whether the item was
-    /// idle.
+    /// Queues a reusable item that was admitted, and passes its entry to `put`. `is_idle` is true only if the item was
+    /// idle when the submission began.
     #[inline]
     fn queue_admitted<'q>(
         &'q self,
@@ -243,8 +243,8 @@ impl Queue {
         (carried, is_idle): (Option<Carried>, bool),
         put: impl FnOnce(&'q Shard, Entry, bool),
     ) -> Answer {
-        // The drop of the unused values may run a user's destructor, and the destructor may wait for the queue. So the
-        // drop comes after the admission is undone.
+        // Dropping the unused carried values may run a user's destructor, and the destructor may wait for the queue. So
+        // the unused values are dropped only after the admission is undone.
         let mut unused = None;
         let queued = match (carried, is_idle) {
             (None, true) => work.cell.queue(shard.new_place(), pass.ticket),
@@ -271,7 +271,7 @@ impl Queue {
         answer(queued, shard, work)
     }
 
-    /// Queues the item if it needs no new entry. A new entry is not possible, because there is no room for one.
+    /// Queues the item if it needs no new entry. The queue has no room for a new entry.
     #[cold]
     #[inline(never)]
     fn queue_without_room(
@@ -284,8 +284,8 @@ impl Queue {
         answer.or_else(|| self.revive_carrying(shard, work, carried).ok())
     }
 
-    /// If a cancelled entry of the item lies on a list of the shard, queues the item through that entry. From now on,
-    /// the entry carries `carried`. Returns `carried` if the item needs a new entry.
+    /// If a cancelled entry of the item lies on a list of the shard, queues the item through that entry. The reused
+    /// entry then carries the values `carried`. Returns `carried` if the item needs a new entry.
     #[cold]
     #[inline(never)]
     fn revive_carrying(
@@ -304,9 +304,9 @@ impl Queue {
         queued.map(|queued| answer(queued, shard, work)).ok_or(unused)
     }
 
-    /// Queues the item if it needs no new entry. The item needs none if it is pending, or if a cancelled entry of the
-    /// item lies on a list of the shard. Returns `None` if the item needs a new entry. Also returns `None` if the
-    /// submission carries values and would use the cancelled entry, because this function cannot give the values to
+    /// Queues the item if it needs no new entry. The item needs no new entry if it is pending, or if a cancelled entry
+    /// of the item lies on a list of the shard. Returns `None` if the item needs a new entry. Also returns `None` if
+    /// the submission carries values and would use the cancelled entry, because this function cannot give the values to
     /// that entry. A pending item can be queued again even if the queue refuses other items.
     fn queue_without_entry(&self, shard: &Shard, work: &WorkHandle) -> Option<Answer> {
         let queue = |target| work.cell.queue_without_entry(target);
@@ -328,7 +328,7 @@ impl Queue {
     }
 }
 
-/// Queues an item that was not idle. A cancelled entry of the item may lie on a list.
+/// Queues an item that was not idle. A cancelled entry of the item may still lie on a list.
 #[cold]
 #[inline(never)]
 fn queue_again(shard: &Shard, work: &WorkHandle, pass: Pass) -> Queued {
@@ -347,12 +347,12 @@ pub(super) fn answer(queued: Queued, shard: &Shard, work: &WorkHandle) -> Answer
     }
 }
 
-/// Notes that a submission reuses the entry of a cancelled submission. The worker that pops that entry will not find it
-/// cancelled, so the cancellation is counted here.
+/// Notes that a submission reuses the entry of a cancelled submission. The worker that pops the reused entry will not
+/// find it cancelled, so this function counts the cancellation.
 #[cold]
 fn revived(shard: &Shard, work: &WorkHandle) {
     shard.events.cancelled.raise();
-    // If the item has begun already, the next submission overwrites this stamp.
+    // If the item has begun already, the next submission overwrites the stamp that is made here.
     work.header.stamp(&shard.timing);
     if trace::listens(shard.queue()) {
         trace::queue_work(work.item(), work.item_type, shard, None);
@@ -360,7 +360,7 @@ fn revived(shard: &Shard, work: &WorkHandle) {
 }
 
 /// Stamps and traces an admitted entry, and passes it to `put`. The caller holds a handle to the shard's queue, which
-/// keeps the shard and the pool in memory. `named` is the slot that the issuer named, if any.
+/// keeps the shard and the pool in memory. `named` is the index of the CPU that the issuer named, if it named one.
 #[inline]
 pub(crate) fn enqueue<'q>(
     shard: &'q Shard,
@@ -376,8 +376,8 @@ pub(crate) fn enqueue<'q>(
     put(shard, entry, has_slot);
 }
 
-/// Traces an entry, and passes it to `put`. If the calling thread belongs to a made-up machine, the call ends with a
-/// point, at which the machine may let another thread run.
+/// Traces an entry, and passes it to `put`. If the calling thread belongs to a made-up machine, the machine may let
+/// another thread run at the end of the call.
 #[cold]
 #[inline(never)]
 fn enqueue_traced<'q>(

@@ -6,16 +6,16 @@
 //!
 //! The map has a lock of its own. A thread that arms a timer wakes the manager only if the timer is due before all
 //! others, or if the manager is missing. Arming any other timer costs no system call. A thread that fires a timer and a
-//! thread that cancels it compete for the timer's entry in the map. If the item is reusable, they also compete for the
-//! timer's name in the item's slow-path state. See `protocol::item`.
+//! thread that cancels it compete for the timer's entry in the map. If the item is reusable, the two threads also
+//! compete for the timer's name in the item's slow-path state. See `protocol::item`.
 //!
-//! A timer that fires is *held* until its item is admitted to its queue. The manager admits the item at once, unless
-//! the queue is being drained: then the timer is held until the drain ends. A held timer never becomes due, but other
+//! A timer that fires is *held* until its item is admitted to its queue. The manager usually admits the item at once.
+//! If the queue is being drained, the timer is held until the drain ends. A held timer never becomes due, but other
 //! threads still find it by its name. A thread takes the timer off the map only after it has admitted the item. So an
-//! item of the drained queue that flushes the timer's item never misses the timer: either it finds the timer and fires
-//! it, or the timer's item is in flight already, and runs before the drain ends.
+//! item of the drained queue that flushes the timer's item never misses the timer. Either the flushing item finds the
+//! timer and fires it, or the timer's item is in flight already, and runs before the drain ends.
 //!
-//! A second map holds the wakers of tasks that await an item with a deadline. The manager takes a waker off the map at
+//! A second map holds the wakers of tasks that await an item until a deadline. The manager takes a waker off the map at
 //! the deadline, and the executor's *ringer* thread calls the waker. These wakers have no queue and no item, so no
 //! count includes them.
 #![allow(unsafe_code, reason = "a one-shot with a delay is a pointer that owns its entry's side")]
@@ -45,8 +45,9 @@ use super::work::WorkHandle;
 pub(crate) struct Timers {
     map: Mutex<Map>,                 // K
     wakers: Mutex<Deadlines<Waker>>, // K
-    /// Whether the manager was missing at the last attempt to wake it. If so, the next thread that arms a timer tries
-    /// again. If two threads change this hint at the same time, that thread may make one attempt too many.
+    /// Whether the manager was missing at the last attempt to wake it. If it was missing, the next thread that arms a
+    /// timer tries again to wake it. If two threads change this hint at the same time, the next thread that arms a
+    /// timer may wake the manager needlessly.
     unattended: AtomicBool, // A
     manager: Arc<ManagerHandle>,     // I
     origin: Origin,                  // I
@@ -56,7 +57,7 @@ pub(crate) struct Timers {
 #[derive(Debug, Default)]
 struct Map {
     armed: Deadlines<Timer>,
-    /// The timers that fire, and whose items are not admitted yet.
+    /// The held timers: they fire, but their items are not admitted to their queues yet.
     held: Deadlines<Timer>,
 }
 
@@ -69,7 +70,8 @@ impl Map {
         self.armed.cancel(deadline).or_else(|| self.held.cancel(deadline))
     }
 
-    /// If the first timer is due, holds it, and returns its deadline and lane.
+    /// If the timer with the earliest deadline is due, holds the timer, and returns its deadline and the address of its
+    /// lane.
     fn hold_due(&mut self, now: Time) -> Option<(Deadline, usize)> {
         let (deadline, timer) = self.armed.take_due(now)?;
         let lane = timer.lane();
@@ -137,7 +139,7 @@ impl Timers {
         Self { map, wakers, unattended: AtomicBool::new(false), manager, origin: Origin::here() }
     }
 
-    /// Returns the time at which the next timer or waker is due, or `None` if none ever becomes due.
+    /// Returns the time at which the next timer or waker is due, or `None` if no timer and no waker ever becomes due.
     pub(crate) fn next(&self) -> Option<Time> {
         let timer = self.map.lock().armed.next();
         let waker = self.wakers.lock().next();
@@ -153,12 +155,13 @@ impl Timers {
         }
     }
 
-    /// If the first waker is due, takes the waker off its map. The caller calls the waker.
+    /// If the waker with the earliest deadline is due, takes the waker off its map. The caller calls the waker.
     pub(crate) fn take_due_waker(&self, now: Time) -> Option<Waker> {
         self.wakers.lock().take_due(now).map(|(_, waker)| waker)
     }
 
-    /// Wakes the manager for a deadline that comes before all others. If the manager is missing, tries to make it.
+    /// Wakes the manager, so that it notices a new deadline. If the manager's thread is missing, tries to make that
+    /// thread.
     fn rouse_manager(&self) {
         self.unattended.store(!self.manager.rouse(), Ordering::Relaxed);
     }
@@ -169,7 +172,8 @@ impl Timers {
         self.map.lock().armed.times().collect()
     }
 
-    /// If the first timer is due, holds the timer and returns its name. The caller fires the timer.
+    /// If the timer with the earliest deadline is due, holds the timer and returns its name. The caller fires the
+    /// timer.
     pub(crate) fn hold_due(self: &Arc<Self>, now: Time) -> Option<TimerName> {
         let (deadline, lane) = self.map.lock().hold_due(now)?;
         Some(TimerName { timers: Arc::clone(self), deadline, lane })
@@ -208,11 +212,12 @@ impl Timers {
 
 impl TimerName {
     /// Arms a timer and returns its name. Also returns whether the caller must call
-    /// [`wake_manager`](Self::wake_manager). The caller releases all its locks before it makes that call. It makes the
-    /// call even if it takes the timer back, because other threads may have armed later timers since, and rely on it.
+    /// [`wake_manager`](Self::wake_manager). The caller releases all its locks before it calls `wake_manager`. The
+    /// caller calls `wake_manager` even if it takes the timer back, because other threads may since have armed later
+    /// timers, and rely on this call.
     ///
     /// A timer without a delay never becomes due in the map. Instead, the caller fires the timer by its name. Another
-    /// thread may have taken the timer first, to flush, rearm or cancel the item.
+    /// thread may take the timer before the caller fires it, to flush, rearm or cancel the item.
     pub(crate) fn set(after: Duration, timer: Timer) -> (Self, bool) {
         let timers = Arc::clone(&timer.queue.queue().executor.upkeep.timers);
         let at = if after.is_zero() { Time::NEVER } else { clock::now() + after };
@@ -229,7 +234,7 @@ impl TimerName {
         self.timers.rouse_manager();
     }
 
-    /// Holds the timer if it is still armed, because its queue is being drained.
+    /// Holds the timer, because its queue is being drained. Does nothing if the timer is not armed any more.
     pub(crate) fn hold(&self) {
         let mut map = self.timers.map.lock();
         if let Some(timer) = map.armed.cancel(self.deadline) {
@@ -237,12 +242,12 @@ impl TimerName {
         }
     }
 
-    /// Puts a timer that was taken off the map back, as a held timer.
+    /// Puts a timer that was taken off the map back on the map, as a held timer.
     pub(super) fn put_back(&self, timer: Timer) {
         self.timers.map.lock().held.adopt(self.deadline, timer);
     }
 
-    /// If the timer is still on the map, returns its queue and the slot of its item's place.
+    /// If the timer is still on the map, returns its queue and the index of the CPU on which its item will be queued.
     pub(super) fn place(&self) -> Option<(Arc<QueueHandle>, usize)> {
         let map = self.timers.map.lock();
         map.get(self.deadline).map(|timer| (Arc::clone(&timer.queue), timer.slot))
@@ -299,8 +304,8 @@ impl Timer {
     }
 
     /// Gives up a timer that was taken off the map, and cancels its item. Returns false if the timer had already been
-    /// cancelled or replaced. If the caller is the manager, the item's destructor is left to the cleaner's thread, but
-    /// this function returns at once.
+    /// cancelled or replaced. If the caller is the manager, this function leaves the item's destructor to the cleaner's
+    /// thread, and does not wait for it.
     pub(crate) fn give_up(self, name: &TimerName) -> bool {
         match self.what {
             Later::Work(work) => {
@@ -319,8 +324,8 @@ impl Unlisted {
         Self(item)
     }
 
-    /// Returns the item. The caller makes a new entry for the item, and this entry takes over the entry's side of the
-    /// cell.
+    /// Returns the item. The caller makes a new entry for the item, and the new entry takes over the entry's side of
+    /// the cell.
     pub(crate) fn list(self) -> NonNull<Header> {
         std::mem::ManuallyDrop::new(self).0
     }
@@ -332,7 +337,7 @@ impl Unlisted {
         std::mem::ManuallyDrop::new(self).abandon() == Take::Run
     }
 
-    /// Takes the item, and ends it without a run. The caller does not use the item any more.
+    /// Takes the item, and ends it without a run. The caller does not use the item after this call.
     fn abandon(&self) -> Take {
         // SAFETY: `self` owns the entry's side, which keeps the one-shot in memory.
         let take = unsafe { state_of(self.0) }.take();
@@ -344,7 +349,7 @@ impl Unlisted {
         take
     }
 
-    /// Ends the item. `take` is the answer with which the item was taken.
+    /// Ends the item. `take` is the answer of the call that took the item.
     fn end(&self, take: Take) {
         // SAFETY: the item was taken, and the thread that took the item has left the item's end to this call.
         let operations = unsafe { self.0.as_ref() }.operations;

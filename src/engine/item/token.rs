@@ -2,14 +2,14 @@
 //!
 //! A token is a node of a tree ([`CancelNode`]), and may have a deadline. A token counts as cancelled if its own node
 //! or a node above is cancelled, or if its deadline has passed. A child's deadline is never later than that of its
-//! parent, so the deadline of the token itself is always the first to pass. No timer is needed for it. A thread that
-//! checks the token compares this deadline with the clock. A thread that waits for the cancel of the token waits at
-//! most until this deadline.
+//! parent, so a token's own deadline never passes after those of the nodes above. A token needs no timer for its
+//! deadline. A thread that checks the token compares the token's deadline with the clock. A thread that waits for the
+//! cancel of the token waits at most until the token's deadline.
 //!
 //! A token keeps its parent in memory. When the last handle to a token is dropped, the token leaves its parent's list.
-//! If a token has lost its handles, and only its children keep it in memory, a child moves to the grandparent when it
-//! or a token closely below it gets a child. Otherwise, items that submit each other with their tokens would form a
-//! chain without an end.
+//! A token that has lost its handles stays in memory only because of its children. Each of these children moves to its
+//! grandparent when the child, or a token closely below the child, gets a child of its own. Without these moves, items
+//! that submit each other with their tokens would form a chain of tokens without an end.
 
 #![allow(unsafe_code, reason = "a fork knows the token of its item by address")]
 
@@ -57,8 +57,8 @@ enum Parent {
 }
 
 /// A token's parent, and the token's number on the parent's list. The number is on the list only while the parent's
-/// `Arc` counts the link. So if the count is the length of the list, the parent has no other handle, and no thread can
-/// cancel the parent by itself any more.
+/// `Arc` counts the link. So if the count of the parent's `Arc` is the length of the list, the parent has no handles
+/// but those of its children, and no thread can cancel the parent directly any more.
 type Link = (Token, u64);
 
 impl Parent {
@@ -77,18 +77,19 @@ impl Parent {
     }
 }
 
-/// The number of tokens that leave their dropped parents when a token below them gets a child: the token itself, and
-/// ancestors. So a chain has no end only if more items than this overlap at each of its links.
+/// The number of tokens that leave their dropped parents when a token gets a child. These tokens are the token that
+/// gets the child, and its nearest ancestors. So a chain of tokens has no end only if more items than this number
+/// overlap at each link of the chain.
 const ANCESTORS: usize = 8;
 
 impl KeptToken {
-    /// Returns the token itself.
+    /// Returns a handle to the token.
     ///
     /// # Safety
     ///
     /// Another thread keeps a handle to the token during this call.
     pub(crate) unsafe fn token(self) -> Token {
-        // SAFETY: the address comes from an `Arc`, and the handle that the caller promises keeps it in memory.
+        // SAFETY: the address comes from an `Arc`, and the handle that the caller promises keeps the token in memory.
         unsafe { Arc::increment_strong_count(self.0) };
         // SAFETY: the address comes from an `Arc`, which the promised handle keeps in memory. The new `Arc` has the
         // count that was just added.
@@ -106,9 +107,9 @@ impl Token {
         Self(Arc::new(Owned { node, parent: Mutex::new(parent), deadline, origin }))
     }
 
-    /// Makes a child. Its deadline is `deadline` or the deadline of this token, whichever is earlier. If this token
-    /// belongs to the process from which this process was forked, the new token only copies the state that this token
-    /// had at the fork.
+    /// Makes a child of this token. The child's deadline is `deadline` or the deadline of this token, whichever is
+    /// earlier. If this token belongs to the process from which this process was forked, the new token only copies the
+    /// state that this token had at the fork.
     pub(crate) fn child(&self, deadline: Time) -> Self {
         let deadline = deadline.min(self.0.deadline);
         if self.is_forked() {
@@ -119,7 +120,7 @@ impl Token {
             return child;
         }
         self.leave_dropped_parents();
-        // The clone comes first: see `Link`.
+        // The parent is cloned before the child gets its number, as `Link` requires.
         let parent = self.clone();
         let (node, number) = self.0.node.child();
         let parent = number.map_or(Parent::None, |number| Parent::Of((parent, number)));
@@ -137,7 +138,8 @@ impl Token {
         }
     }
 
-    /// As long as the parent has no handle but those of its children, makes the grandparent the parent.
+    /// Makes the token's grandparent its parent, if the parent has no handles but those of its children. Repeats this
+    /// step with each new parent.
     fn leave_dropped_parent(&self) {
         let taken = std::mem::replace(&mut *self.0.parent.lock(), Parent::Moving);
         let mut link = match taken {
@@ -237,8 +239,8 @@ impl Token {
     }
 
     /// Registers a waker that the cancel of the token calls. The waker stays registered as long as the returned value
-    /// lives. The deadline calls no waker. Returns `None` if the token is already cancelled, or if it belongs to the
-    /// process from which this process was forked.
+    /// lives. When the token's deadline passes, no waker is called. Returns `None` if the token is already cancelled,
+    /// or if it belongs to the process from which this process was forked.
     pub(crate) fn on_cancel(&self, waker: Waker) -> Option<CancelWatch> {
         if self.is_forked() {
             return None;
@@ -334,7 +336,7 @@ impl Wake for Follower {
 #[derive(Debug)]
 pub(crate) struct Armed {
     timer: ArmedTimer,
-    /// `None` if the token had already been cancelled.
+    /// The registration. `None` if the token had already been cancelled.
     _watch: Option<CancelWatch>,
 }
 
@@ -362,7 +364,7 @@ impl Armed {
 }
 
 impl ArmedTimer {
-    /// Notes the name of the timer that was just armed. This replaces the name of an earlier timer.
+    /// Notes the name of the timer that was just armed. The new name replaces the name of an earlier timer.
     pub(crate) fn is(&self, name: TimerName) {
         self.note(|noted| *noted = Some(name));
     }
@@ -376,8 +378,8 @@ impl ArmedTimer {
 
     fn note(&self, note: impl FnOnce(&mut Option<TimerName>)) {
         note(&mut self.name.0.lock());
-        // The thread that has cancelled the token may have looked for the timer before its name was noted. So this
-        // thread gives the timer up itself.
+        // The thread that has cancelled the token may have looked for the timer before the timer's name was noted. So
+        // the thread that has noted the name gives the timer up itself.
         if self.token.0.node.is_cancelled() {
             Arc::clone(&self.name).wake();
         }

@@ -33,7 +33,7 @@ pub(crate) struct ClosureOptions {
     pub(crate) name: Option<Name>,
     /// If the token counts as cancelled, the closure is not called.
     pub(crate) token: Option<Token>,
-    /// The timer of an item with a delay and a token. When the token is cancelled, the canceller takes this timer.
+    /// The timer of an item with a delay and a token. The thread that cancels the token takes this timer off the map.
     pub(crate) armed: Option<Armed>,
     /// The number of bytes that the closure keeps in memory until it begins.
     pub(crate) bytes: u64,
@@ -44,8 +44,8 @@ pub(crate) struct WithOptions<'a, T>(Box<Boxed<dyn Callable<T> + Send + 'a>>);
 
 /// The content of the box.
 struct Boxed<C: ?Sized> {
-    /// The room that the closure's bytes have taken. This field is dropped first, because the destructors of the
-    /// closure and of the carried values may wait for room.
+    /// The room that the closure's bytes have taken up. This field is dropped first, because the destructors of the
+    /// closure and of the carried values may wait for room for other bytes.
     kept: Option<KeptBytes>,
     /// The number of bytes for which no room is taken yet.
     bytes: u64,

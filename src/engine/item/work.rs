@@ -1,8 +1,8 @@
 //! A reusable item, which is a function that can be queued again and again: its cell, and the handles to it.
 //!
-//! Handles, entries and the run all point to the same cell. The cell's state word alone shows which of these pointers
-//! is the last (see `policy::item`), so a submission needs no reference count of its own. The operations on the item
-//! and its entries are in `work_item`.
+//! All handles, entries and runs of an item point to the same cell. The cell's state word alone shows which of these
+//! pointers is the last (see `policy::item`), so a submission needs no reference count of its own. The operations on
+//! the item and its entries are in `work_item`.
 #![allow(unsafe_code, reason = "handles and entries share the item, and the last of them frees it")]
 
 use std::cell::UnsafeCell;
@@ -21,7 +21,7 @@ use super::entry::{Entry, Header, ItemType};
 use super::timers::TimerName;
 use super::token::Token;
 
-/// See the module. Because of `repr(C)`, a pointer to the item also points to its header.
+/// A reusable item, as the module describes it. Because of `repr(C)`, a pointer to the item also points to its header.
 #[repr(C)]
 pub(crate) struct WorkItem {
     pub(crate) header: Header,                            // A
@@ -56,8 +56,8 @@ impl WorkHandle {
     ///
     /// The header belongs to a reusable item, and the caller is inside the item's function.
     pub(crate) unsafe fn of_running(item: NonNull<Header>) -> Self {
-        // This handle is not counted, so it is not dropped either. The run keeps the item in memory. The clone is
-        // counted.
+        // The handle `running` is not counted, so it is not dropped either. The run keeps the item in memory. The
+        // returned clone is counted.
         let running = ManuallyDrop::new(Self(item.cast()));
         Self::clone(&running)
     }

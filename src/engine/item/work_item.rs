@@ -28,7 +28,7 @@ use super::waits::task::SignalWait;
 use super::waits::{self};
 use super::work::{Function, WorkHandle, WorkItem, free};
 
-/// The number of the next item.
+/// The number that the next reusable item gets.
 static NEXT_ID: AtomicU64 = AtomicU64::new(1);
 
 static OPERATIONS: ItemOperations = ItemOperations { execute, abandon, item_type };
@@ -38,7 +38,8 @@ impl WorkHandle {
         Self::with_token(item_type, None, function)
     }
 
-    /// Makes an item. If there is a token, it is the token of the item's runs, and `function` enters it itself.
+    /// Makes a reusable item. `token` is the token of the item's runs, if they have one, and `function` itself enters
+    /// the token.
     pub(crate) fn with_token(
         item_type: &'static ItemType,
         token: Option<Token>,
@@ -78,7 +79,7 @@ impl WorkItem {
     ///
     /// In a forked process this returns false, because no thread there would run a submission. A thread of the parent
     /// may have held the lock of the slow-path state at the fork. So in a forked process, neither this function nor the
-    /// following functions use that state.
+    /// following functions use the slow-path state.
     pub(crate) fn cancel(&self) -> bool {
         machine::step();
         if self.origin.is_forked() {
@@ -96,7 +97,8 @@ impl WorkItem {
         was_pending
     }
 
-    /// Cancels a pending submission, and refuses submissions from now on. Returns whether a submission was pending.
+    /// Cancels a pending submission, and makes the item refuse all later submissions. Returns whether a submission was
+    /// pending.
     pub(crate) fn disable(&self) -> bool {
         machine::step();
         if self.origin.is_forked() {
@@ -128,8 +130,8 @@ impl WorkItem {
         self.cell.enable()
     }
 
-    /// Cancels a pending submission, and waits for the end of a run that has begun. During the wait, submissions are
-    /// refused. Returns whether a submission was pending.
+    /// Cancels a pending submission, and waits for the end of a run that has begun. During the wait, the item refuses
+    /// submissions. Returns whether a submission was pending.
     pub(crate) fn cancel_and_wait(&self, until: Until) -> Result<bool, WaitError> {
         machine::step();
         waits::check_origin(self.origin)?;
@@ -147,12 +149,12 @@ impl WorkItem {
     /// begun. Returns false if there is neither a submission nor a run. If a timer is armed, fires the timer now.
     pub(crate) fn flush(&self, until: Until) -> Result<bool, WaitError> {
         waits::check_origin(self.origin)?;
-        // This check comes first, so that a refused call leaves no signal in the item.
+        // `check_run` is called first, so that a refused call leaves no signal in the item.
         waits::check_run(self)?;
         // The signal is taken before the timer is fired, because the item may run before `fire` returns.
         let Some((signal, timer)) = self.cell.last_submission() else { return Ok(false) };
         waits::check_submission(self, &signal, timer.as_ref())?;
-        // If another thread has taken the timer to fire it, that thread has admitted the item before.
+        // If another thread has taken the timer to fire it, that thread has admitted the item before it took the timer.
         timer.iter().for_each(TimerName::fire);
         self.wait(Some(signal), until)
     }
@@ -168,8 +170,8 @@ impl WorkItem {
     /// was cancelled.
     pub(crate) fn complete_taken_back(&self, mut taken: TakenBack<Entry, TimerName, Carried>) -> bool {
         complete_kept(&mut taken);
-        // The drops may run user code, so this thread holds no lock here. It drops the values that the submission
-        // carried, and the timer's handles to the item and to the queue.
+        // The drops may run user code, so this thread holds no lock here. The thread drops the values that the
+        // cancelled submission carried, and the timer's handles to the item and to the queue.
         drop(taken.carried);
         drop(taken.timer.and_then(|timer| timer.take()));
         taken.was_pending

@@ -9,7 +9,7 @@ use crate::protocol::bell::BellCell;
 use crate::sys::pause::Pause;
 use crate::sys::switches::Ring;
 
-/// See the module.
+/// The bell of one manager.
 #[derive(Debug)]
 pub(crate) struct Bell {
     cell: BellCell,
@@ -21,17 +21,17 @@ impl Bell {
         Self { cell: BellCell::new(), pause }
     }
 
-    /// Wakes the manager or, if it is awake, makes its next sleep end immediately. Any thread may ring. A ring costs a
-    /// system call only if the manager sleeps.
+    /// Wakes the manager or, if it is awake, makes its next sleep end immediately. Any thread may ring the bell. A ring
+    /// of the bell costs a system call only if the manager sleeps.
     pub(crate) fn ring(&self) {
         if self.cell.ring() {
             self.pause.wake();
         }
     }
 
-    /// Sleeps until the bell rings, the time has come, or one of `rings` (buffers of context switches) has a record.
-    /// The rings are ignored if the manager parks instead of listening. The sleep may also end spuriously. Only the
-    /// manager calls this.
+    /// Sleeps until the bell rings, the time `until` comes, or one of `rings` has a record. `rings` are buffers in
+    /// which the system records context switches. A manager that sleeps by parking its thread ignores `rings`. The
+    /// sleep may also end spuriously. Only the manager calls this.
     pub(crate) fn sleep(&self, until: Option<Time>, rings: &[&Ring]) {
         self.pause.sleep(|| self.cell.rest(), until, rings);
         self.cell.awake();

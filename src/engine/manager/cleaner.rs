@@ -1,17 +1,18 @@
 //! The cleaner: the thread that destroys the values that the manager must not destroy.
 //!
 //! A user's destructor may wait for a timer or for an item. But the manager itself fires timers, and makes the workers
-//! that run items. So the manager calls no such destructor, and [leaves](super::super::user_code::destroy) the values
-//! to the cleaner. Examples of such values are the last handle to an item whose timer fires too late, an entry of a
-//! pool that no longer runs items, and the hooks of an executor that no other thread holds.
+//! that run items. So the manager calls no user's destructor, and [leaves](super::super::user_code::destroy) the values
+//! of users to the cleaner. Examples of values that the cleaner destroys are the last handle to an item whose timer
+//! fires too late, an entry of a pool that no longer runs items, and the hooks of an executor that no other thread
+//! holds.
 //!
-//! The manager makes the cleaner's thread when there are values to destroy and the thread does not exist. The thread
-//! ends when it has destroyed all values. If the thread cannot be made, the manager tries again later, as it does for
-//! every thread. The cleaner counts as a thread of the executor, so a shutdown waits for it.
+//! The manager makes the cleaner's thread when there are values to destroy and the thread does not exist. The cleaner's
+//! thread ends when it has destroyed all values. If the thread cannot be made, the manager tries again later, as it
+//! does for every thread. The cleaner counts as a thread of the executor, so a shutdown waits for it.
 //!
 //! The wakers of tasks whose deadline has come are on a second list of the same kind, which has a thread of its own. A
-//! waker is code of a user, too. The call of a waker must not wait for a destructor, because the destructor may wait
-//! for the waker's task.
+//! waker is user code, like a destructor. The call of a waker must not wait for a destructor, because the destructor
+//! may wait for the waker's task.
 //!
 //! The hook `before_spawn` is not called for the cleaner. If the hook refuses a thread, the manager leaves the hook's
 //! error to the cleaner. So if the hook could also refuse the cleaner's thread, the manager would leave more and more
@@ -58,7 +59,7 @@ impl Cleaner {
         std::mem::take(&mut state.left)
     }
 
-    /// If a thread must be made, notes that it is about to be made, and returns true.
+    /// If the cleaner's thread must be made, notes that the thread is about to be made, and returns true.
     fn begin(&self) -> bool {
         let mut state = self.0.lock();
         let begins = !state.is_there && !state.left.is_empty();

@@ -11,11 +11,12 @@
 //! to check. The record says that the thread gave its CPU away, but by now the thread may have a CPU again. However, a
 //! ring can prove that a worker is awake. The manager empties all rings in each round.
 //!
-//! A worker sleeps for a good reason if it is inside a guard or has no item. The manager then ignores the worker's
-//! ring until a check finds the worker at work again. So such a worker wakes the manager at most once between two
-//! checks. Rare checks suffice only while the rings of all workers with items can wake the manager. So if a ring
-//! cannot wake the manager any more, the next check comes soon. While the rings together give too many false alarms,
-//! the manager ignores all of them, opens no further rings, and checks often instead.
+//! A worker sleeps for a good reason if it is inside a guard or has no item. The manager ignores the ring of a worker
+//! that sleeps for a good reason, until a check finds the worker at work again. So a worker that only sleeps for good
+//! reasons wakes the manager at most once between two checks. Rare checks suffice only while the rings of all workers
+//! with items can wake the manager. So if a ring cannot wake the manager any more, the next check comes soon. While the
+//! rings together give too many false alarms, the manager ignores all rings, opens no further rings, and checks often
+//! instead.
 
 use std::io;
 use std::sync::{Arc, Weak};
@@ -46,7 +47,7 @@ const KEPT_EYES: usize = 64;
 /// thousand descriptors.
 const KEPT_RINGS: usize = 64;
 
-/// See the module.
+/// The detector of one manager.
 #[derive(Debug)]
 pub(crate) struct Detector {
     probe: Probe,
@@ -65,7 +66,7 @@ struct Watched {
     pool: Weak<Pool>,
     sights: Vec<Sight>,
     /// Whether the pool is being checked for the first time. No ring is opened before the second check, because most
-    /// watched pools are quiet by then.
+    /// watched pools are quiet by the second check.
     is_new: bool,
 }
 
@@ -89,7 +90,7 @@ pub(super) enum Told {
 /// Whether the system records a worker's context switches.
 #[derive(Debug)]
 enum Ear {
-    /// No ring is open, and the system has not refused any.
+    /// No ring is open, and the system has refused no ring for this worker.
     None,
     Opened(Box<Listening>),
     /// The system has refused a ring, or the ring could not be read.
@@ -145,7 +146,8 @@ impl Detector {
             self.pools.len() - 1
         });
         let watched = &mut self.pools[at];
-        // A worker that has left is forgotten, even if another worker has its number now.
+        // The detector forgets a worker that has left the pool, even if another worker has the number of the worker
+        // that left.
         let stays = |sight: &Sight| {
             let at = workers.binary_search_by_key(&sight.worker.id, |worker| worker.id);
             at.is_ok_and(|at| Arc::ptr_eq(&workers[at], &sight.worker))
@@ -163,7 +165,7 @@ impl Detector {
     }
 
     /// Listens to the workers that the last check of the pool found at work. If the system may fail to report the next
-    /// sleep of such a worker, returns the time after which the manager must check the pool again.
+    /// sleep of one of these workers, returns the time after which the manager must check the pool again.
     pub(crate) fn listen(
         &mut self,
         pool: &Weak<Pool>,
@@ -176,9 +178,9 @@ impl Detector {
         if std::mem::take(&mut watched.is_new) {
             return Hearing::New.check_within(look.shares);
         }
-        // The detector ignores the rings for a number of checks. Checks of pools without rings count, too, because
-        // ignored rings are closed when the watch of their pool ends. If only checks of pools with rings counted, the
-        // detector could then ignore all rings for ever.
+        // After too many false alarms, the detector ignores all rings for a number of checks. Checks of pools without
+        // rings count among these checks, because ignored rings are closed when the watch of their pool ends. If only
+        // checks of pools with rings counted, the detector could then ignore all rings for ever.
         self.false_alarms = self.false_alarms.checked();
         let mut look_in = None;
         for sight in &mut watched.sights {
@@ -248,7 +250,7 @@ impl Watched {
         self.sights.iter().filter(|sight| sight.eye.is_some()).count()
     }
 
-    /// Empties all rings of the pool. Returns the most urgent reason for a check.
+    /// Empties all rings of the pool. Returns the most urgent reason for a check of the pool, if there is one.
     fn told(
         &mut self,
         early: Option<Time>,
@@ -268,17 +270,17 @@ impl Watched {
 
 impl Sight {
     /// Returns whether the worker was last seen on a CPU other than the caller's. A worker on the caller's CPU cannot
-    /// be running now.
+    /// be running while the caller runs.
     fn is_elsewhere(&self) -> bool {
         affinity::current_cpu() != Some(self.worker.cpu())
     }
 
     /// Listens to the worker, unless the system refuses a ring. `runs` says whether the worker is running at the
-    /// moment. Returns an error only for the first refusal.
+    /// moment. Returns an error only when the system refuses a ring of this worker for the first time.
     fn listen(&mut self, probe: Probe, runs: bool) -> io::Result<()> {
         match &mut self.ear {
             Ear::None => {
-                // A worker that has left has no thread to listen to.
+                // A worker that has left the pool has no thread to listen to.
                 let Some(ring) = self.worker.with_thread(|thread| probe.attach(thread, runs)) else {
                     return Ok(());
                 };
@@ -293,15 +295,15 @@ impl Sight {
     }
 
     /// Ignores the ring of a worker that sleeps for a good reason. A ring can tell the kind of a record only if every
-    /// earlier record was read, so this ring stays open.
+    /// earlier record was read, so an ignored ring stays open.
     fn ignore(&mut self) {
         if let Ear::Opened(listening) = &mut self.ear {
             listening.heeded = false;
         }
     }
 
-    /// Empties the ring. Returns whether the ring is a reason for a check. If the ring cannot be read, closes the ring
-    /// and returns the error.
+    /// Empties the worker's ring. If the ring is a reason to check the worker's pool, returns the reason. If the ring
+    /// cannot be read, closes the ring and returns the error.
     fn told(
         &mut self,
         early: Option<Time>,
@@ -320,7 +322,7 @@ impl Sight {
         if sleeps {
             *alarms = FalseAlarms::NEW;
         } else if slept {
-            // The worker sleeps for a good reason. So the ring is ignored until the worker is at work again.
+            // The worker sleeps for a good reason, so its ring is ignored until the worker is at work again.
             listening.heeded = false;
         } else if let Some(now) = early.filter(|_| last.is_some()) {
             // The ring woke the manager although the worker does not sleep.
@@ -397,8 +399,8 @@ impl PoolFacts<'_> {
 
 impl Facts for PoolFacts<'_> {
     fn sleeps(&mut self, id: WorkerId) -> Option<bool> {
-        // The worker's CPU is noted, because the system may have moved the worker since its item began. So no woken
-        // worker is placed on that CPU.
+        // The worker's CPU is noted, because the system may have moved the worker since its item began. So the pool
+        // places no woken worker on the CPU of a worker that is at work.
         let worker = Arc::clone(self.worker(id)?);
         if let Some(cpu) = self.heard_on(id) {
             worker.seen_on(cpu);

@@ -32,7 +32,8 @@ pub(crate) trait Maker: Send + Sync {
     /// Makes the manager's thread.
     fn make(self: Arc<Self>) -> io::Result<()>;
 
-    /// Tells the pools that the manager exists now, so that they repeat the requests that were lost.
+    /// Tells the pools that the manager exists now, so that the pools repeat the requests that were lost while the
+    /// manager was missing.
     fn made_late(&self);
 
     /// Returns the manager that this value makes. Returns `None` in a forked process, where the executors of the parent
@@ -58,7 +59,7 @@ pub(crate) enum Point {
     Cleaner,
     /// The creation of a cleaner fails here, but the manager does not panic.
     NoCleaner,
-    /// A round has begun.
+    /// A round of the manager has begun.
     Round,
     /// The manager's executor has ended.
     End,
@@ -71,9 +72,9 @@ pub(crate) enum Request {
     Watch(Weak<Pool>),
     /// The pool's earliest deadline, which the manager does not know yet.
     Deadline(Weak<Pool>, Time),
-    /// A queue with a rescuer is being built.
+    /// A thread builds a queue with a rescuer, and the manager must make that rescuer.
     Rescuer(Arc<Order>),
-    /// A worker has left while a pool waits for room for a thread.
+    /// A worker has left, and its executor's cap now permits a thread for which a pool waits.
     Room,
 }
 
@@ -86,7 +87,7 @@ impl Request {
     }
 }
 
-/// See the module.
+/// The manager of one executor, as other threads see it.
 #[derive(Debug)]
 pub(crate) struct ManagerHandle {
     inbox: Mutex<Inbox>,        // K
@@ -121,7 +122,7 @@ impl ManagerHandle {
     ///
     /// # Errors
     ///
-    /// Returns an error if the thread cannot be made. The next request tries again.
+    /// Returns an error if the thread cannot be made. The next thread that sends a request to the manager tries again.
     pub(crate) fn start(&self, maker: &Arc<dyn Maker>) -> io::Result<()> {
         self.inbox.lock().maker = Some(Arc::downgrade(maker));
         self.make(maker)
@@ -145,7 +146,8 @@ impl ManagerHandle {
     }
 
     /// Makes the manager if it is missing. Makes no attempt if another thread is making the manager, or if an attempt
-    /// has failed within the last second. Returns whether the manager exists or was told to end.
+    /// has failed within the last second. Returns false if the manager is still missing. Returns true if the manager
+    /// was told to end, because then it is not needed.
     #[cold]
     fn bring_about(&self) -> bool {
         let mut inbox = self.inbox.lock();
@@ -191,8 +193,8 @@ impl ManagerHandle {
         self.bring_about() && self.ask(request)
     }
 
-    /// Wakes the manager for a deadline that comes before all others. If the manager is missing, tries to make it.
-    /// Returns whether the manager exists or was told to end.
+    /// Wakes the manager, so that it notices a new deadline. If the manager's thread is missing, tries to make that
+    /// thread. Returns whether the manager exists or was told to end.
     pub(crate) fn rouse(&self) -> bool {
         let is_there = self.inbox.lock().presence.is_there();
         if is_there {
@@ -202,7 +204,7 @@ impl ManagerHandle {
         self.bring_about()
     }
 
-    /// Returns whether the caller is on this manager's own thread. If so, the caller is a hook or a logger.
+    /// Returns whether the caller is on this manager's own thread. A caller on that thread is a hook or a logger.
     pub(crate) fn is_current_thread(&self) -> bool {
         std::ptr::eq(MANAGED.get(), self)
     }
@@ -264,7 +266,7 @@ impl ManagerHandle {
         self.faults.lock().len()
     }
 
-    /// Panics if a test has planted a fault at this point. A thread calls this each time it reaches the point.
+    /// Panics if a test has planted a fault at this point. A thread calls this function each time it reaches the point.
     #[inline]
     pub(crate) fn strike(&self, point: Point) {
         assert!(!self.meets(point), "a test has planted a fault at {point:?}");
@@ -294,8 +296,8 @@ impl ManagerHandle {
     }
 }
 
-/// The makers whose managers could not be made. A thread that needs both this lock and the lock of the chore (the job
-/// of waiting threads) takes this lock first.
+/// The makers whose managers could not be made. The *chore* is the job of waiting threads, and has a lock of its own. A
+/// thread that needs the lock of `MISSING` and the lock of the chore takes the lock of `MISSING` first.
 static MISSING: Mutex<Vec<Weak<dyn Maker>>> = Mutex::new(Vec::new());
 
 /// Notes that the manager of this maker is missing. From now on, each waiting thread tries to make this manager.

@@ -6,9 +6,9 @@
 //! replacing the attributes that its own thread has inherited. The manager handles no signals, but its workers adopt
 //! the main thread's signal mask.
 //!
-//! If the manager's thread cannot be made, the next thread that sends a request or waits tries again. Only one thread
-//! tries at a time, and at most once a second. Once the manager exists, it lives until its executor ends, even if its
-//! own code panics (`supervision`).
+//! If the manager's thread cannot be made, the next thread that sends a request to the manager or waits inside this
+//! crate tries again. Only one thread at a time tries to make the manager's thread, and at most once a second. Once the
+//! manager exists, it lives until its executor ends, even if its own code panics (`supervision`).
 
 use std::collections::VecDeque;
 use std::io;
@@ -39,15 +39,15 @@ use super::{cleaner, watchdog};
 /// default grows with the number of CPUs, up to 3 ms. The manager sets its own time slice, and the threads that it
 /// makes inherit this slice.
 ///
-/// A worker that returns from a block may wait for another thread's time slice to end. Until then the worker's item
-/// makes no progress, and the worker's thread is tied up.
+/// A worker that returns from a block may wait for another thread's time slice to end. While the worker waits for a
+/// CPU, its item makes no progress, and its thread is tied up.
 pub(crate) const TIME_SLICE: Duration = Duration::from_micros(700);
 
 /// Starts the manager of an executor that no other thread knows yet.
 ///
 /// # Errors
 ///
-/// Returns an error if the thread cannot be made. The next request tries again.
+/// Returns an error if the thread cannot be made. The next thread that sends a request to the manager tries again.
 pub(crate) fn start(upkeep: &Arc<Upkeep>) -> io::Result<()> {
     let maker: Arc<dyn Maker> = Arc::clone(upkeep) as _;
     upkeep.core.manager.start(&maker)
@@ -61,7 +61,7 @@ impl Maker for Upkeep {
         ThreadPlace::of_manager(&core).spawn(&core, name, move || {
             let managing = ManagerThread::new(self).live();
             // If this thread has dropped the last reference to the executor, the executor's hooks are among the values
-            // that the thread leaves.
+            // that the thread leaves to the cleaner.
             let left = managing.left();
             drop(managing);
             last.clean(left);
@@ -88,8 +88,8 @@ pub(super) enum Job {
 
 /// The state of the manager. Only the manager's own thread uses this state, so all fields are `O`.
 pub(super) struct ManagerThread {
-    /// The reference is weak, and is upgraded only while the manager is awake. So the executor can end while the
-    /// manager sleeps, and another thread then frees the executor.
+    /// This reference to the executor is weak, and is upgraded only while the manager is awake. So the executor can end
+    /// while the manager sleeps, and another thread then frees the executor.
     pub(super) upkeep: Weak<Upkeep>,
     pub(super) handle: Arc<ManagerHandle>,
     pub(super) schedule: Manager<Weak<Pool>>,
@@ -102,9 +102,11 @@ pub(super) struct ManagerThread {
     pub(super) requests: VecDeque<Request>,
     /// The job that the manager is doing now.
     pub(super) current_job: Option<Job>,
-    /// The requests and timers that were interrupted by a panic. The manager will try them again.
+    /// The requests and timers that a panic of the manager has interrupted, and the times at which the manager will try
+    /// them again.
     pub(super) put_off: Deadlines<Job>,
-    /// This field is declared last so that it is dropped last. Until then the thread counts as a manager's thread.
+    /// This field is declared last so that it is dropped last. Until this field is dropped, the thread counts as a
+    /// manager's thread.
     pub(super) managing: Managing,
 }
 
@@ -257,7 +259,8 @@ impl ManagerThread {
     }
 
     /// Makes the threads for the values and the wakers that the manager has left. One thread destroys the values, and
-    /// one calls the wakers. If a thread cannot be made, tries both again later.
+    /// another thread calls the wakers. If one of these threads cannot be made, the manager tries again later to make
+    /// both.
     pub(super) fn clean(&mut self, upkeep: &Arc<Upkeep>) {
         for cleaner in [&upkeep.cleaner, &upkeep.ringer] {
             if let Err(error) = cleaner::make(cleaner, &upkeep.core) {
@@ -268,8 +271,8 @@ impl ManagerThread {
         }
     }
 
-    /// Watches a pool from now on. If the manager already watches the pool, brings the next check forward, because it
-    /// might be too far away.
+    /// Watches a pool from now on. If the manager already watches the pool, brings the pool's next check forward,
+    /// because that check might be too far away.
     fn watch(&mut self, pool: &Weak<Pool>, now: Time) {
         self.schedule.watch(pool, Weak::ptr_eq, now);
     }
@@ -350,7 +353,8 @@ impl ManagerThread {
         if let Err(error) = place.spawn(core, name, move || worker_thread::run(its_pool, id)) {
             pool.left(id);
             let still_wanted = pool.still_wants_worker().then(|| Arc::downgrade(&pool));
-            // The clock is read again instead of using `now`, because the attempt itself may have taken long.
+            // The clock is read again instead of using `now`, because the attempt to make the thread may have taken
+            // long.
             self.schedule.creation_failed(still_wanted, clock::now());
             cannot_be_made("a worker", error);
         }

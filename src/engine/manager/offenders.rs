@@ -39,7 +39,7 @@ pub struct Offender {
     pub count: u64,
 }
 
-/// See the module. Each executor has one list of offenders.
+/// The list of offenders of one executor.
 #[derive(Debug)]
 pub(crate) struct Offenders {
     hog_threshold: Duration,
@@ -47,7 +47,8 @@ pub(crate) struct Offenders {
     blockers: Table,
 }
 
-/// The counts by item type. A program queues a limited number of closure types, so the table needs no bound of its own.
+/// The number of offences of each item type. A program queues a limited number of closure types, so the table needs no
+/// bound of its own.
 #[derive(Debug, Default)]
 struct Table(Mutex<HashMap<&'static str, u64>>);
 
@@ -56,7 +57,7 @@ impl Offenders {
         Self { hog_threshold, hogs: Table::default(), blockers: Table::default() }
     }
 
-    /// Counts a finding that was carried out. `item_type` is the type of the worker's item.
+    /// Counts a finding that was carried out on a worker. `item_type` is the type of the worker's item.
     pub(crate) fn note(&self, worker: &Worker, item_type: &'static str, found: Found) {
         let queue = || worker.queue_name(found.seen);
         match found.finding {
@@ -83,7 +84,7 @@ impl Offenders {
         }
     }
 
-    /// Counts an item that has blocked outside of any guard. Reports such items, and calls `queue`, as
+    /// Counts an item that has blocked outside of any guard. Reports items of one type, and calls `queue`, as
     /// [`hog`](Self::hog) does.
     fn blocker(&self, item_type: &'static str, queue: impl FnOnce() -> Option<String>) {
         if let Some(count) = self.blockers.count(item_type) {

@@ -15,7 +15,8 @@ use super::manager_thread::ManagerThread;
 
 impl ManagerThread {
     /// If the pool's work waits for a thread, sends an idle worker of another pool away. If no worker is idle and the
-    /// pool starves, asks a busy worker to give way. The manager calls this when the cap is reached.
+    /// pool starves, asks a busy worker to give way. The manager calls this function when the executor has as many
+    /// threads as its cap allows.
     pub(super) fn make_room(&mut self, upkeep: &Upkeep, pool: &Arc<Pool>, now: Time) {
         let Some(claim) = self.claim(upkeep, pool, now) else { return };
         let weak = Arc::downgrade(pool);
@@ -31,8 +32,8 @@ impl ManagerThread {
         upkeep.thread_limit_reached();
     }
 
-    /// If the pool's work waits for a thread, puts the pool in the line of such pools. The manager calls this when
-    /// another pool gets the next thread.
+    /// If the pool's work waits for a thread, puts the pool in the line of pools that wait for a thread. The manager
+    /// calls this when another pool gets the next thread.
     pub(super) fn wait_its_turn(&mut self, upkeep: &Upkeep, pool: &Arc<Pool>, now: Time) {
         let Some(claim) = self.claim(upkeep, pool, now) else { return };
         let weak = Arc::downgrade(pool);
@@ -53,13 +54,15 @@ impl ManagerThread {
         Some(Claim { starves: shortage == Shortage::Starves, nice: pool.spec.nice })
     }
 
-    /// Takes the pool out of the line, because none of the pool's work waits for a thread.
+    /// Takes the pool out of the line of pools that wait for a thread, because none of the pool's work waits for a
+    /// thread.
     pub(super) fn needs_no_room(&mut self, upkeep: &Upkeep, pool: &Weak<Pool>, now: Time) {
         self.schedule.unwanted(|known| known.ptr_eq(pool), now);
         self.settle(upkeep, pool);
     }
 
-    /// Takes the pool out of the line, because a worker of the pool is about to be made.
+    /// Takes the pool out of the line of pools that wait for a thread, because a worker of the pool is about to be
+    /// made.
     pub(super) fn has_room(&mut self, upkeep: &Upkeep, pool: &Arc<Pool>, now: Time) {
         let weak = Arc::downgrade(pool);
         pool.has_room();

@@ -2,9 +2,9 @@
 //!
 //! User code cannot end the manager: see [`user_code`](super::super::user_code). If code of this crate panics on the
 //! manager's thread, the manager starts again on the same thread. The manager keeps its schedule and the requests that
-//! it has taken from the inbox. The manager then examines the machine and its workers' threads anew, and checks the
-//! work of all pools. The interrupted job is put off for a second, and the manager does other work in the meantime. A
-//! timer stays the current job until its item is queued.
+//! it has taken from the inbox. After a panic, the manager examines the machine and its workers' threads anew, and
+//! checks the work of all pools. The interrupted job is put off for a second, and the manager does other work in the
+//! meantime. A timer that fires stays the manager's current job until the timer's item is queued.
 
 use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -45,8 +45,8 @@ impl ManagerThread {
             discard(payload);
             has_panicked = true;
         }
-        // If `end` panics, the manager calls it again. Each attempt takes the jobs that are left, and each job is taken
-        // only once.
+        // If `end` panics, the manager calls it again. Each call of `end` takes the jobs that earlier calls have left,
+        // so each job is taken only once.
         while let Err(payload) = catch_unwind(AssertUnwindSafe(|| self.end())) {
             discard(payload);
         }
@@ -63,8 +63,8 @@ impl ManagerThread {
         self.lookout = Lookout::again(clock::now());
         let Some(upkeep) = self.upkeep.upgrade() else { return };
         self.detector = Detector::new(&upkeep.core.settings);
-        // The panic may have happened between a change to a pool and the check that must follow. If the check of one
-        // pool panics, the manager still checks the other pools.
+        // The panic may have happened between a change to a pool and the check of the pool that must follow this
+        // change. If the check of one pool panics, the manager still checks the other pools.
         let present = upkeep.core.environment.present();
         for pool in upkeep.pools.all() {
             contain(|| {
@@ -80,7 +80,8 @@ impl ManagerThread {
             None => {}
             Some(Job::Duty(duty)) => {
                 let begun = if let Duty::Create(pool) = &duty { pool.upgrade() } else { None };
-                // The duty may already have set its next deadline. The deadline `at` replaces that deadline.
+                // The interrupted duty may already have set its next deadline. The deadline `at` replaces the deadline
+                // that the duty has set.
                 self.schedule.put_off(duty, Weak::ptr_eq, at);
                 // If the manager had begun to make a worker, the pool no longer expects that worker. If the worker
                 // starts nevertheless, the pool has one worker more.

@@ -1,4 +1,4 @@
-//! Tests of a manager whose own code panics, and of values that it must not destroy.
+//! Tests of a manager whose own code panics, and of values that the manager must not destroy.
 
 use std::io;
 use std::sync::Arc;
@@ -38,7 +38,7 @@ fn has_run(item: JoinHandle<()>) -> bool {
     matches!(item.join_timeout(SOON), Ok(Ok(())))
 }
 
-/// Makes the manager panic once at `point`, and calls `what`, which must succeed in spite of this.
+/// Makes the manager panic once at `point`, and calls `what`, which must succeed in spite of the panic.
 #[track_caller]
 fn survives(executor: &Executor, point: Point, what: impl FnOnce()) {
     let manager = &executor.inner.core.manager;
@@ -83,8 +83,8 @@ fn is_told_by_the_cleaner(told: &Receiver<(String, bool)>) {
     assert_eq!(told.recv_timeout(2 * SOON), Ok(("cmwq/cleaner".into(), true)));
 }
 
-/// spec: W9.6 (the manager destroys nothing that belongs to a user): the manager holds the last handle of an item
-/// that is cancelled while its timer fires.
+/// spec: W9.6 (the manager destroys nothing that belongs to a user): if an item is cancelled while the manager fires
+/// its timer and holds its last handle, the cleaner destroys the item.
 #[test]
 fn an_item_cancelled_while_its_timer_fires_is_destroyed_by_the_cleaner() {
     let executor = executor();
@@ -107,7 +107,8 @@ fn an_item_cancelled_while_its_timer_fires_is_destroyed_by_the_cleaner() {
     is_told_by_the_cleaner(&told);
 }
 
-/// spec: W9.6 (the manager destroys nothing that belongs to a user): a timer fires after its queue was destroyed.
+/// spec: W9.6 (the manager destroys nothing that belongs to a user): the cleaner destroys a timer that outlives its
+/// queue.
 #[test]
 fn a_timer_that_outlives_its_queue_is_destroyed_by_the_cleaner() {
     let executor = executor();
@@ -169,8 +170,8 @@ fn a_timer_that_fires_too_late_is_reported_before_it_is_destroyed() {
     }
 }
 
-/// spec: W9.6 (the manager destroys nothing that belongs to a user), P1.5: the manager panics while it makes the
-/// cleaner.
+/// spec: W9.6 (the manager destroys nothing that belongs to a user), P1.5: if the manager panics while it makes the
+/// cleaner, it makes the cleaner later.
 #[test]
 fn the_cleaner_is_made_later_if_making_it_panics() {
     let executor = executor();
@@ -197,8 +198,8 @@ impl<T> std::fmt::Display for Because<T> {
 
 impl<T: std::fmt::Debug> std::error::Error for Because<T> {}
 
-/// spec: W9.6 (the manager destroys nothing that belongs to a user): a hook refuses a thread with an error, or panics
-/// with a payload.
+/// spec: W9.6 (the manager destroys nothing that belongs to a user): the cleaner destroys the error or the panic
+/// payload with which a hook refuses a thread.
 #[test]
 fn the_error_of_a_hook_is_destroyed_by_the_cleaner() {
     for panics in [false, true] {
@@ -214,7 +215,7 @@ fn the_error_of_a_hook_is_destroyed_by_the_cleaner() {
         };
         let executor = builder().before_spawn(hook).build().unwrap();
         let queue = WorkQueue::per_cpu("q").build_on(&executor).unwrap();
-        // Now there is a worker for the item that the destructor waits for.
+        // After this item, the pool has a worker for the item that the destructor waits for.
         queue.spawn(|| ()).unwrap().join().unwrap();
         let (tells, told) = Tells::new(&queue);
         *refuse.lock() = Some(tells);
@@ -243,7 +244,8 @@ fn the_cleaner_made_at_the_managers_end_is_counted() {
     eventually("the cleaner is gone", || core.threads.load().alive() == alive);
 }
 
-/// spec: W9.6 (the manager destroys nothing that belongs to a user), P1: the cleaner's thread cannot be made at first.
+/// spec: W9.6 (the manager destroys nothing that belongs to a user), P1: a cleaner that could not be made is made
+/// later.
 #[test]
 fn a_cleaner_that_cannot_be_made_is_made_later() {
     let executor = executor();
@@ -261,7 +263,7 @@ fn a_cleaner_that_cannot_be_made_is_made_later() {
     assert!(executor.shutdown(SOON).unwrap().is_complete());
 }
 
-/// spec: P1.2: there are values for the cleaner and wakers to call, so two threads must be made.
+/// spec: P1.2: if the cleaner's thread cannot be made, the manager does not try to make the wakers' thread at once.
 #[test]
 fn after_the_cleaner_was_refused_no_thread_is_made_for_wakers() {
     let executor = executor();
@@ -272,9 +274,9 @@ fn after_the_cleaner_was_refused_no_thread_is_made_for_wakers() {
     assert_eq!(handle.faults(), 1, "a second attempt was made at once");
 }
 
-/// spec: W9.6 (the manager destroys nothing that belongs to a user), W9.5: the executor ends before a cleaner could be
-/// made. Which thread destroys the value depends on which thread drops the executor last. The destructor's panic ends
-/// no thread.
+/// spec: W9.6 (the manager destroys nothing that belongs to a user), W9.5: if the executor ends before a cleaner could
+/// be made, a leftover value is destroyed nevertheless. Which thread destroys the value depends on which thread drops
+/// the executor last. The destructor's panic ends no thread.
 #[test]
 fn leftovers_are_destroyed_if_the_executor_ends_without_a_cleaner() {
     let executor = executor();
@@ -351,8 +353,8 @@ fn a_destructor_on_the_cleaner_cannot_shut_its_executor_down() {
     assert!(executor.shutdown(SOON).unwrap().is_complete());
 }
 
-/// spec: W9.6 (the manager destroys nothing that belongs to a user): a manager's thread may have to give up entries
-/// of a pool that was abandoned.
+/// spec: W9.6 (the manager destroys nothing that belongs to a user): a manager's thread that gives up entries of an
+/// abandoned pool leaves them to the cleaner.
 #[test]
 fn entries_given_up_on_a_managers_thread_are_left_to_the_cleaner() {
     let executor = executor();
@@ -416,7 +418,7 @@ fn hooks_are_not_destroyed_on_the_managers_thread() {
     assert!(threads.iter().all(|thread| !thread.ends_with("/manager")), "{threads:?}");
 }
 
-/// spec: P1.5 (the manager is supervised): requests, duties and timers outlive a panic.
+/// spec: P1.5 (the manager is supervised): requests, duties and timers outlive a panic of the manager.
 #[test]
 fn a_manager_that_panics_goes_on_and_loses_nothing() {
     use super::inbox::Point::{Admission, Duty, Making, Request, Round, Taken, Timer};
@@ -446,8 +448,8 @@ fn a_manager_that_panics_goes_on_and_loses_nothing() {
     std::thread::scope(|scope| each.map(|test| scope.spawn(test)).map(|thread| thread.join().unwrap()));
 }
 
-/// spec: P1.5 (the manager is supervised): during the panic, the item's place and its slot are given back. The timer
-/// takes both again when it fires again.
+/// spec: P1.5 (the manager is supervised): if the manager panics after it has admitted a timer's item, the item's place
+/// and slot are given back. The timer takes both again when it fires again.
 #[test]
 fn a_timer_fires_again_if_the_manager_panics_after_admitting_its_item() {
     let executor = executor();
@@ -463,7 +465,7 @@ fn a_timer_fires_again_if_the_manager_panics_after_admitting_its_item() {
     assert!(ran.try_recv().is_err(), "the item has run twice");
 }
 
-/// spec: P1.5 (the manager is supervised): the manager panics while it watches a pool whose item blocks.
+/// spec: P1.5 (the manager is supervised): a manager that panics while it watches a pool goes on watching it.
 #[test]
 fn a_pool_is_still_watched_after_a_panic_in_a_look() {
     let executor = executor();
@@ -485,8 +487,8 @@ fn a_pool_is_still_watched_after_a_panic_in_a_look() {
     assert!(blocks.join_timeout(SOON).is_ok());
 }
 
-/// spec: P1.5 (the manager is supervised), E5: a timer that is put off when its executor is shut down is cancelled
-/// and reported. The end of the manager is supervised, too.
+/// spec: P1.5 (the manager is supervised), E5: a shutdown cancels and reports a timer that the manager has put off
+/// after a panic. The end of the manager is supervised, too.
 #[test]
 fn a_shutdown_accounts_for_a_timer_that_is_put_off() {
     for point in [Point::Timer, Point::Taken] {

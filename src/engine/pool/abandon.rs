@@ -2,13 +2,13 @@
 //!
 //! Two marks tell other threads that the pool is abandoned. The first mark replaces the count of entries on the
 //! sideline (the list whose entries come before the worklist's). A thread that takes an entry, or puts an entry back,
-//! finds the mark in this count. The second mark is in the running word, which then always asks for one more worker. A
-//! thread that pushes an entry finds the mark in this word. Threads read the count and the word anyway, so the marks
-//! cost nothing.
+//! finds the first mark in the count of the sideline. The second mark is in the running word, which then always asks
+//! for one more worker. A thread that pushes an entry finds the second mark in the running word. Threads read the
+//! sideline's count and the running word anyway, so the marks cost nothing.
 //!
-//! All other threads leave their entries to the thread that abandons the pool, until that thread has emptied the
-//! worklist. Without this rule, the shutdown could report an item as running although another thread is about to give
-//! it up.
+//! Until the thread that abandons the pool has emptied the worklist, all other threads leave their entries to that
+//! thread. If other threads gave up entries themselves, the shutdown could report an item as running although another
+//! thread is about to give the item up.
 
 use std::collections::VecDeque;
 
@@ -32,8 +32,8 @@ impl Pool {
         sideline
     }
 
-    /// Gives up the entries of the worklist, until it is empty. From then on, a thread that pushes an entry gives up
-    /// the worklist itself. The thread that has abandoned the pool calls this.
+    /// Gives up the entries of the worklist, until the worklist is empty. After this call, a thread that pushes an
+    /// entry gives up the worklist itself. The thread that has abandoned the pool calls this function.
     #[cold]
     pub(crate) fn empty(&self) {
         loop {

@@ -22,7 +22,7 @@ pub(super) struct State {
     /// The number of the last CPU change that the pool has adopted.
     pub(super) number: u64,
     pub(super) cpus: CpuSet,
-    /// The rescuers that serve the pool. They are not workers of the pool.
+    /// The rescuers that serve the pool at present. A rescuer is not a worker of the pool.
     pub(super) guests: Vec<Arc<Worker>>,
 }
 

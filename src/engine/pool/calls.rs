@@ -37,7 +37,7 @@ pub(crate) struct Calls {
 #[derive(Debug)]
 pub(crate) struct OwnedRescuer(pub(crate) Arc<Rescuer>);
 
-/// An order to the manager to make a rescuer. The thread that builds the queue waits for the result.
+/// An order to the manager to make a rescuer. The thread that builds the rescuer's queue waits for the order's result.
 #[derive(Debug)]
 pub(crate) struct Order {
     /// The name of the rescuer's thread.
@@ -54,8 +54,8 @@ impl OwnedRescuer {
     ///
     /// # Errors
     ///
-    /// Returns an error if the rescuer or the manager cannot be made. Also returns an error if a hook calls this on the
-    /// manager's own thread, because that thread would wait for itself.
+    /// Returns an error if the rescuer or the manager cannot be made. Also returns an error if a hook calls this
+    /// function on the manager's own thread, because that thread would wait for itself.
     pub(crate) fn make(core: &Core, name: &str, nice: i32) -> io::Result<Self> {
         if core.manager.is_current_thread() {
             let because = "a hook on the manager's thread cannot wait for a thread that the manager makes";
@@ -81,8 +81,8 @@ impl OwnedRescuer {
         }
     }
 
-    /// Tells the rescuer's thread to end, because its queue ends. The thread first finishes the item that it is
-    /// running. The caller does not wait for the thread.
+    /// Tells the rescuer's thread to end, because the rescuer's queue ends. The thread first finishes the item that it
+    /// is running. The caller does not wait for the thread.
     pub(crate) fn stop(&self) {
         let mut calls = self.0.calls.lock();
         calls.stop = true;
@@ -103,14 +103,14 @@ impl Drop for OwnedRescuer {
     }
 }
 
-/// Returns the name of the rescuer's thread, formed as in the kernel. Null characters are replaced, since no thread
-/// name can hold them.
+/// Returns the name of the rescuer's thread, in the form of the kernel's names. Replaces null characters in the queue's
+/// name, because no thread name can hold them.
 fn thread_name(prefix: &str, queue: &str) -> String {
     format!("{prefix}/R-{}", queue.replace('\0', "\u{FFFD}"))
 }
 
 impl Order {
-    /// Refuses the order, because the executor ends. Called by the manager.
+    /// Refuses the order, because the executor ends. The manager calls this function.
     pub(crate) fn refuse(&self) {
         *self.result.lock() = Some(Err(io::Error::other("the executor ends")));
         self.done.notify_all();
@@ -128,8 +128,8 @@ impl Rescuer {
         self.system.lock().map(ask)
     }
 
-    /// Adds a pool in distress, which has work of the queue, to the rescuer's list. If the rescuer is awake or is
-    /// [called](Self::call), it serves the pool when the pool's turn comes. Returns false if the pool is already
+    /// Adds a pool in distress that has work of the rescuer's queue to the rescuer's list. If the rescuer is awake or
+    /// is [called](Self::call), it serves the pool when the pool's turn comes. Returns false if the pool is already
     /// listed, or if the rescuer was told to end.
     pub(crate) fn list(&self, pool: &Arc<Pool>) -> bool {
         let mut calls = self.calls.lock();

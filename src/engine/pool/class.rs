@@ -1,15 +1,16 @@
-//! The unbound pools of one set of attributes. There is one pool for each pod (a group of CPUs). Each pool is made when
-//! it is first used.
+//! The unbound pools of one set of attributes. A class has one pool for each pod (a group of CPUs). Each pool is made
+//! when a thread first uses it.
 //!
 //! Items of a strict queue stay in their pod. In a managed class of queues that are not strict, *items* move: a pool
-//! with surplus items offers them to a sibling that has room ([`Exchange`]). The threads of such a class stay in their
-//! pods, because moving a thread costs the system milliseconds. An unmanaged class starts each item immediately, so no
-//! item waits in a pod. In such a class *threads* move: the system may run them on any CPU of the class.
+//! with surplus items offers them to a sibling that has room ([`Exchange`]). The threads of a class whose items move
+//! stay in their pods, because moving a thread costs the system milliseconds. An unmanaged class starts each item
+//! immediately, so no item waits in a pod. In an unmanaged class, *threads* move: the system may run them on any CPU of
+//! the class.
 //!
-//! The pools of a class are open as long as the class has *users*. They stay in memory as long as the class has users
-//! or *keepers*, because a class that has keepers can get users again. Until a class ends, no other class has the same
-//! key. Pools whose items move have strong references to their class. The class has weak references to its pools. It
-//! also has a list of strong references to them, which is emptied when the class ends.
+//! The pools of a class are open as long as the class has *users*. The pools stay in memory as long as the class has
+//! users or *keepers*, because a class that has keepers can get users again. Until a class ends, no other class has the
+//! same key. Pools whose items move have strong references to their class. The class has weak references to its pools.
+//! The class also has a list of strong references to its pools, which is emptied when the class ends.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock, Weak};
@@ -39,12 +40,12 @@ pub(crate) struct ClassKey {
     moves: Moves,
     nice: i32,
     pods: Vec<CpuSet>,
-    /// Whether there is one more pod, which has the CPUs of all pods. It serves issuers on a CPU that belongs to no
-    /// pod.
+    /// Whether there is one more pod, which has the CPUs of all pods. The pod of all CPUs serves issuers on a CPU that
+    /// belongs to no other pod.
     outside: bool,
 }
 
-/// See the module.
+/// The unbound pools of one set of attributes.
 #[derive(Debug)]
 pub(crate) struct Class {
     key: ClassKey, // I
@@ -54,8 +55,8 @@ pub(crate) struct Class {
     /// The CPUs of all pods, by the numbers of the topology.
     cpus: CpuSet, // I
     pub(crate) exchange: Exchange, // A
-    /// The pools, indexed by pod. Each pool is made when it is first used. The pools that are found here are
-    /// registered, so a shutdown and a new manager find each pool to which threads may push.
+    /// The pools of the class, indexed by pod. Each pool is made when a thread first uses it. Every pool in this field
+    /// is registered, so a shutdown and a new manager find each pool to which threads may push.
     pools: Box<[OnceLock<Weak<Pool>>]>, // A
     members: Mutex<Members>, // C
 }
@@ -76,9 +77,9 @@ struct Members {
     /// The number of users. While the class has no users, its pools are closed.
     users: usize,
     keepers: usize,
-    /// Whether the class has ended, because it no longer has users or keepers.
+    /// Whether the class has ended, because it has neither users nor keepers any more.
     is_over: bool,
-    /// The pools that were made. The maker of a pool may not have registered it yet.
+    /// The pools of the class that were made. The thread that made a pool may not have registered the pool yet.
     pools: BTreeMap<PodId, Arc<Pool>>,
 }
 
@@ -86,7 +87,7 @@ struct Members {
 #[derive(Debug)]
 pub(crate) struct KeptClass(Arc<Class>);
 
-/// Keeps the pools of a class open. They are closed when the last user of the class is dropped.
+/// Keeps the pools of a class open. The pools are closed when the last user of the class is dropped.
 #[derive(Debug)]
 pub(crate) struct ClassUser(Arc<Class>);
 
@@ -104,10 +105,10 @@ pub(crate) struct Seat {
 pub(crate) struct Division {
     attrs: PoolAttrs,
     pods: Pods,
-    /// The pods for CPUs that belong to no pod, if there is no pod of all CPUs.
+    /// The nearest pods of each CPU that belongs to no pod, if there is no pod of all CPUs.
     nearest: NearestPods,
     key: ClassKey,
-    /// The class that was found last.
+    /// The class that the division's last call of `find` has found.
     class: Weak<Class>,
 }
 
@@ -142,8 +143,8 @@ impl Division {
         pod as PodId
     }
 
-    /// Returns the pool of the pod that has all CPUs. If the division has only one pod, this is the pool of that pod.
-    /// Returns `None` if there is no such pod, or if its pool has not been made.
+    /// Returns the pool of the pod that has all CPUs. If the division has only one pod, that pod has all CPUs. Returns
+    /// `None` if no pod has all CPUs, or if the pool of the pod with all CPUs has not been made.
     pub(crate) fn default_pool(&self) -> Option<Arc<Pool>> {
         let pods = self.pods.pods().len();
         let at = if self.key.outside { pods } else { (pods == 1).then_some(0)? };
@@ -151,7 +152,7 @@ impl Division {
     }
 
     /// Returns a user of the class that was found last. If that class has ended, finds another class with `find`, and
-    /// returns a user of it.
+    /// returns a user of that class.
     pub(crate) fn user(&mut self, find: impl FnOnce(ClassKey) -> ClassUser) -> ClassUser {
         let known = self.class.upgrade();
         known.and_then(|class| class.open()).unwrap_or_else(|| {
@@ -166,7 +167,7 @@ impl Division {
 #[derive(Debug)]
 pub(crate) struct PoolChoice {
     pub(crate) pool: Arc<Pool>,
-    /// Keeps the pool open if the pool is unbound. `None` for other pools.
+    /// Keeps the pool open if the pool is unbound. `None` if the pool is not unbound.
     pub(crate) user: Option<ClassUser>,
 }
 
@@ -221,7 +222,8 @@ impl Class {
     #[cold]
     fn make_pool(self: &Arc<Self>, pod: PodId) -> Option<Arc<Pool>> {
         let pool = self.member(pod)?;
-        // The lock of the register comes before the lock of the class, so the pool is registered only now.
+        // The lock of the register comes before the lock of the class, so the pool is registered only after the lock of
+        // the class was released.
         self.registered.add(&pool);
         let _set = self.pools[pod as usize].set(Arc::downgrade(&pool));
         let core = &self.registered.core;
@@ -270,8 +272,8 @@ impl Class {
         Some(pool)
     }
 
-    /// Returns a new user of the class, and opens the pools if this is the only user. The caller must then call
-    /// [`attend`](Self::attend). Returns `None` if the class has ended.
+    /// Returns a new user of the class, and opens the pools of the class if the new user is the only one. The caller
+    /// must then call [`attend`](Self::attend). Returns `None` if the class has ended.
     pub(crate) fn open(self: &Arc<Self>) -> Option<ClassUser> {
         let mut members = self.members.lock();
         if members.is_over {
@@ -310,8 +312,8 @@ impl Class {
 }
 
 impl Members {
-    /// Ends the class if it has no users and no keepers any more. Returns the pools, which the caller must drop after
-    /// it has released the lock.
+    /// Ends the class if it has no users and no keepers any more. Returns the pools of an ended class, which the caller
+    /// must drop after it has released the lock of the class.
     fn end(&mut self) -> BTreeMap<PodId, Arc<Pool>> {
         self.is_over = self.users + self.keepers == 0;
         if self.is_over { std::mem::take(&mut self.pools) } else { BTreeMap::new() }
@@ -370,8 +372,8 @@ mod tests {
     use super::*;
     use crate::{Executor, TopologySource};
 
-    /// While two threads make the same pool, this thread holds the lock of the register. A shutdown abandons the
-    /// registered pools, so no thread may push an entry to the new pool yet.
+    /// While two threads make the same pool, the test's thread holds the lock of the register. A shutdown abandons the
+    /// registered pools, so no thread may push an entry to the new pool before the pool is registered.
     #[test]
     fn a_pool_is_registered_before_other_threads_find_it() {
         let machine = TopologySource::Synthetic("l3:2 core:1 pu:1".into());

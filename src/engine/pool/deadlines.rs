@@ -1,8 +1,8 @@
 //! The deadlines of a pool: when idle workers leave, when rescuers are called, and when woken workers may be late.
 //!
 //! Each part of the pool's state has its own deadline. When the first of these deadlines comes, the manager checks all
-//! parts. A thread that changes the state calls [`State::unknown_deadline`] before it releases the lock, and tells the
-//! manager afterwards.
+//! parts. A thread that changes the state calls [`State::unknown_deadline`] before it releases the pool's lock, and
+//! afterwards tells the manager the returned deadline.
 
 use std::sync::Arc;
 
@@ -22,8 +22,8 @@ impl Pool {
         }
     }
 
-    /// Does everything that is due. The manager calls this at each deadline that it was told. Returns the next deadline
-    /// if the manager does not know it.
+    /// Does everything that is due in the pool. The manager calls this function at each deadline of the pool that it
+    /// was told. Returns the next deadline if the manager does not know it.
     pub(crate) fn deadline_has_come(self: &Arc<Self>) -> Option<Time> {
         let now = clock::now();
         if !self.state.lock().known_deadlines.has_come(now) {

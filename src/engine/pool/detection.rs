@@ -46,8 +46,8 @@ impl Pool {
         (look, workers)
     }
 
-    /// Begins to cover the pool if `covers` is true, and stops if it is false. While a pool is covered, further workers
-    /// run in place of those that sleep without the manager's knowledge.
+    /// Begins to cover the pool if `covers` is true, and stops covering the pool if `covers` is false. While a pool is
+    /// covered, further workers run in place of those that sleep without the manager's knowledge.
     pub(crate) fn cover(&self, covers: bool) {
         if covers != self.running.load().is_covered() {
             let kick = self.running.cover(covers, || self.has_work());
@@ -59,21 +59,21 @@ impl Pool {
         matches!(self.spec.kind, PoolKind::PerCpu { .. })
     }
 
-    /// Returns whether the pool is one that the manager may check rarely under some circumstances.
+    /// Returns whether the manager may check this pool rarely under some circumstances.
     pub(crate) fn may_be_checked_rarely(&self) -> bool {
         self.core.settings.rules().may_check_rarely(self.spec.manages_concurrency(), self.is_per_cpu())
     }
 
-    /// Stores the pool's pace and the start of its stall. A check has determined both.
+    /// Stores the pool's pace and the start of its stall, which a check of the pool has determined.
     pub(crate) fn keep(&self, pace: Pace, stalled_since: Option<Time>) {
         let mut state = self.state.lock();
         (state.pace, state.stalled_since) = (pace, stalled_since);
     }
 
-    /// Carries out a finding about a worker. Returns false if the worker is by now doing something else.
+    /// Carries out a finding about a worker. Returns false if the worker has begun something else since the finding.
     pub(crate) fn carry_out(&self, worker: &Worker, found: Found) -> bool {
         // The item's shard is looked up first, so the shard can count the finding even if the item ends right
-        // afterwards. There may be no shard, because the worker destroys the item's queue.
+        // afterwards. There is no shard if the worker is destroying the item's queue.
         let carried_out =
             worker.with_shard(found.seen, |shard| self.carry_out_for(worker, found, Some(shard)));
         carried_out.unwrap_or_else(|| self.carry_out_for(worker, found, None))

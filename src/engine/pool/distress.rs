@@ -4,10 +4,10 @@
 //! thread searches for the entries of one queue, it takes the pool's lock, and moves all entries to the sideline (a
 //! list that the lock protects). The entries of each part keep their order. There are few entries to move: each entry
 //! on a worklist holds a slot, so there are at most `max_active` entries for each queue and CPU. A worker that pops an
-//! entry at the same time may run it before the entries that were just moved.
+//! entry during the move may run this entry before the moved entries.
 //!
-//! The lines of weighted queues can be searched, so the entries in these lines stay where they are. They take turns
-//! with the entries that were moved to the sideline.
+//! The lines of weighted queues can be searched, so the entries in these lines stay where they are. The entries of
+//! weighted queues take turns with the entries that were moved to the sideline.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ use super::worker_pool::{Pool, State};
 impl Pool {
     /// Notes that the pool has asked for a worker that cannot be made now. If a reservation waits for that worker, a
     /// call for help begins. Returns the pool's first deadline, unless the manager knows this deadline or an earlier
-    /// one. A bh context makes no call, because no rescuer could serve it.
+    /// one. A bh context makes no call for help, because no rescuer could serve it.
     pub(crate) fn unserved(&self) -> Option<Time> {
         if self.spec.is_bh() {
             return None;
@@ -44,8 +44,8 @@ impl Pool {
     /// manager calls this function.
     pub(super) fn mayday(self: &Arc<Self>, now: Time) {
         if self.needs_help() {
-            // It is possible that no worker ever begins the local entries. So these entries go to the worklist, from
-            // which rescuers can take them.
+            // Perhaps no worker ever begins the entries on the local lists. So the pool moves these entries to the
+            // worklist, from which rescuers can take them.
             self.spread();
         }
         let mut state = self.state.lock();
@@ -68,7 +68,7 @@ impl Pool {
         }
     }
 
-    /// Takes the first entry of the rescuer's queue, if the pool still needs help.
+    /// Takes the pool's first entry of the rescuer's queue, if the pool still needs help.
     pub(crate) fn take_for(&self, rescuer: &Arc<Rescuer>) -> Option<Entry> {
         let mut state = self.state.lock();
         if !state.idle_set.needs_help() || state.sideline.is_abandoned() {
@@ -82,8 +82,8 @@ impl Pool {
         entry
     }
 
-    /// Ends the call for help if no work is left. A rescuer calls this when it leaves the pool, even if the pool did
-    /// not need it.
+    /// Ends the pool's call for help if the pool has no work left. A rescuer calls this function when it leaves the
+    /// pool, even if the pool did not need the rescuer.
     pub(crate) fn relieved(&self) {
         let mut state = self.state.lock();
         let dropped = state.idle_set.relieved(self.has_work());

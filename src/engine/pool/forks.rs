@@ -16,16 +16,16 @@ use super::binding::Near;
 use super::worker_pool::{Pool, State};
 
 impl Pool {
-    /// Notes that this worker has put a fork on its list. Returns whether a CPU of the pool is free. If none is, makes
-    /// sure that the manager watches the pool. The caller then looks for a thread that takes the fork.
+    /// Notes that this worker has put a fork on its list. Returns whether a CPU of the pool is free. If no CPU is free,
+    /// makes sure that the manager watches the pool. The caller then looks for a thread that takes the fork.
     #[inline]
     pub(crate) fn forked(&self, worker: WorkerId) -> bool {
         self.forks.set(worker);
         self.has_free_cpu_or_watch()
     }
 
-    /// Returns whether a CPU of the pool is free. If none is, makes sure that the manager watches the pool. The caller
-    /// has found forks. As long as there are forks, the manager does not end the watch.
+    /// Returns whether a CPU of the pool is free. If no CPU is free, makes sure that the manager watches the pool. The
+    /// caller has found forks. As long as the pool has forks, the manager does not end its watch of the pool.
     #[inline]
     fn has_free_cpu_or_watch(&self) -> bool {
         let word = self.running.load();
@@ -47,9 +47,10 @@ impl Pool {
     }
 
     /// Wakes or requests a worker for forks, if one is wanted. Before the call, the caller has left the count of
-    /// running workers, used up a reservation, or lowered the number of threads that wait for forks. Then it has issued
-    /// a fence. `joins` says whether the threads that wait for forks keep their places. They lose their places if the
-    /// caller leaves its CPU to other threads, because then no thread would call the waiting threads.
+    /// running workers, used up a reservation, or lowered the number of threads that wait for forks. After that change,
+    /// the caller has issued a fence. `joins` says whether the threads that wait for forks keep their places. The
+    /// threads that wait for forks lose their places if the caller leaves its CPU to other threads, because no thread
+    /// would then call the waiting threads.
     #[inline]
     pub(super) fn look_for_forks(&self, near: impl FnOnce() -> Near, joins: bool) {
         if self.forks.are_any() {
@@ -86,9 +87,10 @@ impl Pool {
     /// Calls `wait`, in which a thread of this pool waits for a fork.
     ///
     /// During the wait, the thread does not count as running, but no worker is woken for a fork in its place. The
-    /// thread enters the count `joining` before it leaves the count of running workers. It returns to the count of
-    /// running workers before it leaves `joining`. While both counts include the thread, another thread may fail to
-    /// wake a worker for a fork. So the thread looks for forks itself each time after it was in both counts.
+    /// thread enters the count `joining` before it leaves the count of running workers. After the wait, the thread
+    /// returns to the count of running workers before it leaves `joining`. While both counts include the thread,
+    /// another thread may fail to wake a worker for a fork. So the waiting thread itself looks for forks each time
+    /// after it was in both counts.
     pub(crate) fn keep_place_during(&self, wait: impl FnOnce()) {
         self.joining.fetch_add(1, Ordering::AcqRel);
         // The guard of the wait looks for forks after the thread has left the count of running workers.
@@ -111,8 +113,8 @@ impl Pool {
         false
     }
 
-    /// Returns whether the pool permits its items to fork. There are two kinds of such pools: managed pools that serve
-    /// several CPUs, and pools that have siblings. In both cases, another CPU may be free.
+    /// Returns whether the pool permits its items to fork. Managed pools that serve several CPUs and pools that have
+    /// siblings permit forks, because another CPU may be free to run a fork.
     #[inline]
     pub(crate) fn permits_forks(&self) -> bool {
         self.several_cpus || self.has_siblings()

@@ -1,8 +1,8 @@
 //! The pool's side of its workers' local lists. The pool remembers a worker that has more local entries than it needs,
 //! so that other threads find entries to take. [`policy::local`](crate::policy::local) says what a local list is for.
 //!
-//! The worker that owns a list pushes and pops. Idle workers of the pool steal half of a list that has several entries.
-//! The manager, and threads that end or abandon the pool, move whole lists to the worklist.
+//! The worker that owns a local list pushes and pops its entries. Idle workers of the pool steal half of a list that
+//! has several entries. The manager, and threads that end or abandon the pool, move whole lists to the worklist.
 //!
 //! [`protocol::crowded`](crate::protocol::crowded) stores the number of a worker whose list had several entries. It
 //! also has the handshakes between the owner of a list and the other threads.
@@ -40,7 +40,8 @@ impl Pool {
         }
     }
 
-    /// Names a worker with several local entries, unless another worker is named. Wakes a worker for these entries.
+    /// Names a worker with several local entries, unless another worker is named. If it names the worker, wakes another
+    /// worker for these entries.
     #[cold]
     fn show_crowd(&self, worker: WorkerId) {
         if self.crowded.name_if_none(worker) {
@@ -54,9 +55,9 @@ impl Pool {
         self.crowded.unname(worker);
     }
 
-    /// Steals half of the local entries of a worker that has several. Returns the first stolen entry. The others go to
-    /// the list of the calling worker, which is empty. If several entries are left to the victim, it stays named,
-    /// because its present item may be long.
+    /// Steals half of the local entries of a worker that has several. Returns the first stolen entry. The other stolen
+    /// entries go to the calling worker's own list, which is empty. If several entries are left to the victim, the
+    /// victim stays named, because its present item may be long.
     pub(crate) fn steal_local(&self, thief: WorkerId, own: &List<Entry>) -> Option<Entry> {
         while let Some(victim) = self.crowded.named().filter(|victim| *victim != thief) {
             let state = self.state.lock();
@@ -80,16 +81,17 @@ impl Pool {
         None
     }
 
-    /// Moves a worker's local entries to the worklist. The caller uses this if the worker will not get to these
-    /// entries soon. Returns how many entries were moved. The caller makes sure that workers take them.
+    /// Moves a worker's local entries to the worklist. The caller calls this function if the worker will not begin
+    /// these entries soon. Returns how many entries were moved. The caller makes sure that workers take the moved
+    /// entries.
     pub(crate) fn take_local(&self, worker: &Worker) -> usize {
         let state = self.state.lock();
         self.take_local_of(&state, worker)
     }
 
-    /// Does the same as [`take_local`](Self::take_local). The caller holds the lock, because an entry that moves is on
-    /// neither list for a moment. Suppose that another thread turns a shard's route away from this pool at that moment.
-    /// Without the lock, that thread could find no entry, and close the pool.
+    /// Does the same as [`take_local`](Self::take_local). The caller holds the pool's lock, because an entry that moves
+    /// is on no list for a moment. Without the lock, a thread that turns a shard's route away from this pool at that
+    /// moment could find no entry, and close the pool.
     fn take_local_of(&self, _state: &State, worker: &Worker) -> usize {
         let mut moved = 0;
         loop {
@@ -104,11 +106,11 @@ impl Pool {
     }
 
     /// Moves the local entries of a worker to the worklist if the worker will not get to them soon. The manager calls
-    /// this at each check. A worker will not get to its entries soon if it still has the item that it had at the last
-    /// check, or if it does not count as running. If the pool has a free CPU, or has siblings that may have one, moves
-    /// the local entries of all workers. Also ends rows (series of local items) that last too long, and ends the
-    /// briskness of a pool that has become slow. If the pool stays brisk, wakes a worker for pending items, and offers
-    /// siblings the items that the pool does not keep.
+    /// this function at each check of the pool. A worker will not get to its entries soon if it still has the item that
+    /// it had at the last check, or if it does not count as running. If the pool has a free CPU, or has siblings that
+    /// may have one, moves the local entries of all workers. Also ends rows (series of local items) that last too long,
+    /// and ends the briskness of a pool that has become slow. If the pool stays brisk, wakes a worker for pending
+    /// items, and offers siblings the items that the pool does not keep.
     pub(crate) fn check_progress(&self) {
         let (keeps_local, shares) = (self.has_local_lists(), self.has_siblings());
         if !keeps_local && !shares {
@@ -153,7 +155,7 @@ impl Pool {
     }
 
     /// Moves all local entries to the worklist. Returns how many entries were moved. The caller makes sure that workers
-    /// take them.
+    /// take the moved entries.
     pub(crate) fn take_all_local(&self) -> usize {
         if !self.has_local_lists() {
             return 0;

@@ -1,9 +1,10 @@
-//! The worklist of a pool. In a managed pool of several CPUs, it has several parts.
+//! The worklist of a pool. In a managed pool of several CPUs, the worklist has several parts.
 //! [`policy::parts`](crate::policy::parts) says what the parts are for, and decides from which part a worker takes
 //! entries.
 //!
-//! A thread that checks whether the worklist is empty looks at one part after the other. So it may miss an entry that
-//! is pushed during the check. The pushing thread looks at the pool's running word after the push, as after each push.
+//! A thread that checks whether the worklist is empty looks at one part after the other. So the checking thread may
+//! miss an entry that another thread pushes during the check. The pushing thread looks at the pool's running word after
+//! each push.
 
 use crossbeam_utils::CachePadded;
 
@@ -13,10 +14,10 @@ use crate::sys::sync::{AtomicU64, Ordering};
 use crate::engine::item::entry::Entry;
 use crate::engine::item::entry_list::EntryList;
 
-/// See the module.
+/// The worklist of one pool.
 #[derive(Debug)]
 pub(crate) struct Worklist {
-    /// The part that each worklist has. It is stored without a pointer, because most pools have no other part.
+    /// The part that each worklist has. This part is stored without a pointer, because most pools have no other part.
     first: Part, // A
     others: Box<[CachePadded<Part>]>, // I
     division: Division,               // I
@@ -25,8 +26,8 @@ pub(crate) struct Worklist {
 #[derive(Debug)]
 struct Part {
     list: EntryList, // A
-    /// The number of times that workers have passed over the part since a worker last chose it. This is a hint. If two
-    /// workers change it at the same time, one change may be lost.
+    /// The number of times that workers have passed over the part since a worker last chose it. The number is a hint:
+    /// if two workers change it at the same time, one change may be lost.
     passed_over: AtomicU64, // A
 }
 
@@ -90,7 +91,8 @@ impl Worklist {
         self.part(part).list.take()
     }
 
-    /// Calls `take` with each entry that the parts have now. The entries of one part come in the order of the part.
+    /// Takes all entries that the parts have at the time of the call, and passes each entry to `take`. `take` gets the
+    /// entries of one part in the order of the part.
     pub(super) fn take_all(&self, mut take: impl FnMut(Entry)) {
         // Entries that are pushed from now on stay on the worklist. So a stream of pushes cannot keep this thread busy.
         for part in self.parts() {
@@ -115,7 +117,7 @@ impl Worklist {
         }
     }
 
-    /// Chooses, for a worker on this CPU, a part that has entries. Counts that the other parts with entries were passed
+    /// Chooses, for a worker on this CPU, a part that has entries. Counts each other part that has entries as passed
     /// over. `last` is the worker's last stretch (the entries that it took from one part). `span` is the number of
     /// items that the worker runs in 0.1 ms.
     #[inline(never)]

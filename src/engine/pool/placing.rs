@@ -5,16 +5,16 @@
 //! binding must take effect last, and the manager must not miss a worker. So the two threads proceed like this:
 //!
 //! * The manager writes the new binding, then reads the list of workers, and then binds each worker.
-//! * A worker reads the binding, binds itself, enters the list, and reads the binding again. If the binding has
-//!   changed, the worker binds itself and reads the binding again.
+//! * A worker reads the binding, binds itself, enters the list of workers, and reads the binding again. If the binding
+//!   has changed, the worker binds itself and reads the binding again.
 //!
-//! If the manager finds the worker on the list, it binds the worker. The worker may bind itself to the old CPUs after
-//! that, if it has read the old binding before the manager wrote the new one. Then the worker's next read finds the
+//! If the manager finds the worker on the list, it binds the worker. A worker that has read the old binding may bind
+//! itself to the old CPUs after the manager has bound it. In that case, the worker's next read of the binding finds the
 //! change. If the manager does not find the worker on the list, the worker enters the list after the manager wrote the
-//! new binding. So its next read finds the change, too.
+//! new binding. So the worker's next read of the binding finds the change, too.
 //!
-//! The manager binds a thread only while the thread lives, and a rescuer only while the rescuer serves the pool. To
-//! ensure this, [`Worker::pin`] holds a lock while it binds the thread. A worker that ends waits for that lock.
+//! The manager binds a thread only while the thread lives, and a rescuer only while the rescuer serves the pool. For
+//! this purpose, [`Worker::pin`] holds a lock while it binds a thread, and a worker that ends waits for that lock.
 
 use crate::policy::cpu_set::CpuSet;
 use crate::policy::idle_set::{free_cpu, must_take, should_shed};
@@ -49,8 +49,8 @@ impl Pool {
     }
 
     /// Checks whether the pool's binding has changed since the calling thread was bound. If so, binds the thread again
-    /// and repeats the check. The thread is on the list of workers or guests by now, so the manager finds it from here
-    /// on.
+    /// and repeats the check. Before this call, the thread has entered the list of workers or guests, on which the
+    /// manager finds it.
     pub(crate) fn keep_bound(&self, mut bound: Bound) {
         while bound != Bound(self.binding.state.lock().number) {
             bound = self.bind();
@@ -81,8 +81,8 @@ impl Pool {
     }
 
     /// Binds the calling thread, which is about to become a worker, to its pod. Afterwards the caller
-    /// [binds](Self::bind) the thread to all CPUs that the thread may use. The thread is in the pod by then, so it
-    /// begins there. If the system denies the binding to the pod, the thread begins on the CPU where it is.
+    /// [binds](Self::bind) the thread to all CPUs that the thread may use. The thread has moved to the pod by then, so
+    /// it begins in the pod. If the system denies the binding to the pod, the thread begins on the CPU where it is.
     pub(crate) fn begin_at_home(&self) {
         if let Some(home) = &self.spec.home {
             let home = home.intersection(&self.binding.state.lock().cpus);
@@ -90,9 +90,9 @@ impl Pool {
         }
     }
 
-    /// Before a worker is woken, binds it to this CPU if the pool still has this CPU. So the worker begins there.
-    /// Without this call, the system would put the worker on the CPU where it ran last, behind the thread that runs
-    /// there now. The CPU `cpu` would stay idle.
+    /// Before a worker is woken, binds the worker to `cpu` if the pool still has this CPU. So the worker begins on
+    /// `cpu`. Without this call, the system would put the worker on the CPU where it ran last, behind the thread that
+    /// runs there, and `cpu` would stay idle.
     pub(super) fn place_on(&self, cpu: usize, worker: &Worker) {
         if self.binding.state.lock().cpus.contains(cpu) {
             let comes_home = self.left_home(worker).is_some_and(|home| home.contains(cpu));
@@ -112,7 +112,7 @@ impl Pool {
     /// Adopts a change of the CPUs: sets the pool's target, and binds the pool's workers.
     ///
     /// The workers are bound even if the pool's CPUs have not changed, because the system may have bound them to other
-    /// CPUs. The system does so when a thread loses all its CPUs.
+    /// CPUs. The system binds a thread to other CPUs when the thread loses all its CPUs.
     pub(crate) fn adapt(&self, present: &Present) {
         let share = self.spec.share(present);
         let (kick, mut threads) = {
@@ -126,15 +126,15 @@ impl Pool {
         };
         self.perform(kick, Near::Anywhere);
         self.wake_for_rest();
-        // The pool may now have room for forks, and for items of siblings.
+        // After the change, the pool may have room for forks, and for items of siblings.
         self.look_for_forks(|| Near::Anywhere, true);
         self.seek(Near::Anywhere);
         threads.extend(self.workers());
         threads.iter().for_each(|worker| worker.pin(&share.binding));
     }
 
-    /// Rebinds all workers that the system has bound to other CPUs. The system does this to a thread whose CPU goes
-    /// offline. A change of a cpuset also overwrites the bindings of threads.
+    /// Rebinds all workers that the system has bound to other CPUs. The system binds a thread to other CPUs when the
+    /// thread's CPU goes offline. A change of a cpuset also overwrites the bindings of threads.
     pub(crate) fn keep_workers_bound(&self) {
         let (cpus, mut threads) = {
             let state = self.binding.state.lock();
@@ -145,13 +145,13 @@ impl Pool {
     }
 
     /// Returns whether this worker must begin on the CPU `left`, which the waking thread is about to leave. If the
-    /// waking thread stays after all, the worker waits on that CPU for the end of a time slice.
+    /// waking thread does not leave `left` after all, the worker waits on that CPU for the end of a time slice.
     pub(super) fn must_take(&self, left: usize, worker: &Worker) -> bool {
         self.has_several_cpus() && must_take(left, worker.cpu(), self.running.load())
     }
 
-    /// Returns whether this worker must go idle. The worker calls this when more workers run than the pool's limit
-    /// allows.
+    /// Returns whether this worker must go idle. The worker calls this function when more workers run than the pool's
+    /// limit allows.
     #[cold]
     pub(crate) fn should_shed(&self, worker: &Worker) -> bool {
         if !self.has_several_cpus() {
@@ -162,9 +162,9 @@ impl Pool {
         should_shed(worker.cpu(), others)
     }
 
-    /// Returns a free CPU, which is `preferred` if that CPU is free. A CPU is taken if a worker that was last seen on
-    /// it counts as running, or is being woken. Considers only the present CPUs of the pool's home. If the home has no
-    /// present CPU, considers all present CPUs.
+    /// Returns a free CPU, which is `preferred` if that CPU is free. A CPU is not free if a worker that was last seen
+    /// on this CPU counts as running, or is being woken. Considers only the present CPUs of the pool's home. If the
+    /// home has no present CPU, considers all present CPUs.
     pub(super) fn free_cpu(&self, preferred: usize) -> Option<usize> {
         let present = self.binding.cpus();
         let uses = |phase: Phase| phase.is_counted() || phase == Phase::Waking;

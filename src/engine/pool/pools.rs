@@ -11,11 +11,11 @@ use crate::engine::executor::core::Core;
 use super::class::{Class, ClassKey, ClassUser};
 use super::worker_pool::Pool;
 
-/// See the module.
+/// The register of the pools and classes of one executor.
 #[derive(Debug)]
 pub(crate) struct Pools {
     pub(crate) core: Arc<Core>, // I
-    /// A thread that takes both this lock and the lock of a class takes this lock first.
+    /// A thread that takes both the register's lock and the lock of a class takes the register's lock first.
     register: Mutex<Register>, // P
     /// The number of the next unbound pool. Per-CPU pools have lower numbers.
     next_unbound_id: AtomicUsize, // A
@@ -35,7 +35,7 @@ impl Pools {
         Self { core, register: Mutex::ranked(Rank::Pools, Register::default()), next_unbound_id }
     }
 
-    /// Adds a new pool. Another thread may have added it already.
+    /// Adds a new pool to the register. Another thread may have added the same pool already.
     pub(crate) fn add(&self, pool: &Arc<Pool>) {
         let mut register = self.register.lock();
         register

@@ -1,5 +1,5 @@
 //! A pool whose executor has reached its cap on threads. The pool tells how urgently it needs a thread, and its workers
-//! leave so that other pools can have their threads.
+//! leave so that other pools can get threads.
 
 use crate::policy::room::Shortage;
 use crate::policy::time::Time;
@@ -11,9 +11,9 @@ use crate::engine::worker::shared::Worker;
 use super::worker_pool::{Pool, Slot, Starving, State};
 
 impl Pool {
-    /// Called by the manager when there is no thread for the worker that the pool asked for. Returns how urgently the
-    /// pool needs this worker. The pool no longer needs it if other workers have run the work since, or if the item
-    /// that made a fork has taken the fork back.
+    /// The manager calls this function when there is no thread for the worker that the pool asked for. Returns how
+    /// urgently the pool needs this worker. The pool no longer needs the worker if other workers have run the work
+    /// since, or if the item that made a fork has taken the fork back.
     pub(crate) fn no_room(&self, now: Time) -> Shortage {
         let mut state = self.state.lock();
         let has_work = self.has_work() || state.local() > 0 || self.find_forks(&state);
@@ -44,15 +44,15 @@ impl Pool {
     }
 
     /// Notes that the pool no longer starves. Before this call, the manager withdraws the request that a worker gives
-    /// way, unless another pool starves. In the opposite order, a worker of this pool could still see the request, and
-    /// would give way although no pool needs its thread.
+    /// way, unless another pool starves. If the manager withdrew the request after this call, a worker of this pool
+    /// could still see the request, and would give way although no pool needs its thread.
     pub(crate) fn starves_no_more(&self) {
         self.starves.note(false);
     }
 
-    /// Called by a worker that is asked to give way while it is idle or between two items. Returns true if this pool is
-    /// known to starve, because the pool would gain nothing by giving this thread away. The first call that returns
-    /// true also asks the manager to check the pool again, because the pool has a worker now.
+    /// A worker calls this function if it is asked to give way while it is idle or between two items. Returns true if
+    /// this pool is known to starve, because the pool would gain nothing by giving this thread away. The first call
+    /// that returns true also asks the manager to check the pool again, because the pool has a worker now.
     #[cold]
     pub(crate) fn has_recovered(&self) -> bool {
         match self.starves.0.load(Ordering::Relaxed) {
@@ -66,8 +66,9 @@ impl Pool {
         true
     }
 
-    /// Called by a worker that has become idle while the manager asks some worker to give way. Sends an idle worker of
-    /// this pool away, unless the request is this pool's own. Before the worker leaves, the request is ended.
+    /// A worker calls this function when it has become idle while the manager asks some worker to give way. Sends an
+    /// idle worker of this pool away, unless the manager made the request for this pool. The request ends before the
+    /// idle worker leaves.
     ///
     /// The manager notes under the pool's lock that the pool starves, before it makes the request. It withdraws the
     /// request before it notes that the pool no longer starves. So a request that is in force while this pool does not

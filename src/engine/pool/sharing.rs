@@ -129,7 +129,8 @@ impl Pool {
     }
 
     /// Wakes a worker for items that the workers of the brisk pool will not run soon, and offers siblings the items
-    /// that the pool does not keep. The threads that pushed these items have done neither.
+    /// that the pool does not keep. The threads that pushed these items have neither woken a worker for them nor
+    /// offered them.
     pub(super) fn share_rest(&self) {
         self.wake_for_rest();
         if self.has_siblings() && self.has_rest() {
@@ -191,7 +192,7 @@ impl Pool {
         }
     }
 
-    /// Permits siblings to take the pool's items if a woken worker does not get a CPU. The manager calls this.
+    /// Permits siblings to take the pool's items if a woken worker does not get a CPU. The manager calls this function.
     pub(super) fn look_for_late_workers(&self, now: Time) {
         let mut state = self.state.lock();
         if state.late.look(now) {

@@ -10,7 +10,7 @@ use crate::engine::executor::environment::Present;
 /// The items that a pool runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum PoolKind {
-    /// Items that are queued on one CPU. `slot` is the index of the CPU in the executor.
+    /// Items that are queued on one CPU. `slot` is the index of the CPU among the executor's CPUs.
     PerCpu { cpu: usize, slot: usize, high: bool },
     /// Bh items that are queued on one CPU. The pool has one worker, even if an item blocks.
     Bh { cpu: usize, slot: usize, high: bool },
@@ -33,8 +33,8 @@ pub(crate) struct PoolSpec {
     /// leave these CPUs.
     pub(crate) home: Option<CpuSet>,
     pub(crate) nice: i32,
-    /// Whether the pool keeps as many workers runnable as it has CPUs at present. If not, the pool runs as many workers
-    /// as there are items.
+    /// Whether the pool keeps as many workers runnable as it has CPUs at present. A pool that is not managed runs as
+    /// many workers as it has items.
     pub(crate) managed: bool,
 }
 
@@ -49,7 +49,8 @@ impl PoolSpec {
         matches!(self.kind, PoolKind::Bh { .. })
     }
 
-    /// Returns whether a worker of this pool that runs on this CPU is in its home pod.
+    /// Returns whether a worker of this pool is in its home pod. `current_cpu` returns the CPU on which the worker
+    /// runs.
     #[inline]
     pub(crate) fn is_home(&self, current_cpu: impl FnOnce() -> Option<usize>) -> bool {
         match &self.home {

@@ -1,4 +1,4 @@
-//! Tests of what threads do with a pool: when they take its lock, and which thread gives up its entries.
+//! Tests of what threads do with a pool: when they take the pool's lock, and which thread gives up the pool's entries.
 
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
@@ -23,14 +23,15 @@ use super::worker_pool::*;
 /// active.
 const ITEMS: usize = 200;
 
-/// Makes an executor without detection. Its pools know only the blocks that items declare.
+/// Makes an executor without detection. The executor's pools know only the blocks that items declare.
 fn executor(machine: &str) -> Executor {
     let builder = Executor::builder().topology(TopologySource::Synthetic(machine.into()));
     builder.detection(Detection::Off).hog_threshold(None).build().unwrap()
 }
 
 /// spec: C2.6 (no wait for a lock of the executor while nothing is pending): an item enters and leaves guards of both
-/// kinds, and takes no lock of this crate meanwhile. So it waits for no lock, no matter which locks other threads hold.
+/// kinds, and takes no lock of this crate meanwhile. So the item waits for no lock, no matter which locks other threads
+/// hold.
 #[test]
 fn a_guard_takes_no_lock_while_nothing_is_pending() {
     let taken_by = |action: &dyn Fn()| {
@@ -53,7 +54,7 @@ fn a_guard_takes_no_lock_while_nothing_is_pending() {
     }
 }
 
-/// Checks that all items of a batch are on the worklist before the issuer takes the lock to wake a worker.
+/// Checks that all items of a batch are on the worklist before the issuer takes the pool's lock to wake a worker.
 #[track_caller]
 fn is_pushed_whole(pool: &Pool, batch: impl FnOnce() + Send) {
     eventually("all workers are idle", || {
@@ -70,8 +71,8 @@ fn is_pushed_whole(pool: &Pool, batch: impl FnOnce() + Send) {
     });
 }
 
-/// spec: W8.6 (one wake-up decision for a batch): if the issuer decided after each item, it would wait for the lock
-/// after the first item.
+/// spec: W8.6 (one wake-up decision for a batch): the issuer pushes all items of a batch before it takes the pool's
+/// lock to wake a worker.
 #[test]
 fn a_batch_is_pushed_before_a_worker_is_woken() {
     let executor = executor("core:1 pu:1");
@@ -88,7 +89,8 @@ fn a_batch_is_pushed_before_a_worker_is_woken() {
     queue.flush().unwrap();
 }
 
-/// spec: E2.5 (work waits, never for ever): a pool has waited for a thread and got one. Its next wait begins at zero.
+/// spec: E2.5 (work waits, never for ever): after a pool has waited for a thread and got one, its next wait begins at
+/// zero.
 #[test]
 fn a_pool_that_gets_a_thread_begins_its_wait_anew() {
     let executor = executor("core:1 pu:1");
@@ -102,8 +104,8 @@ fn a_pool_that_gets_a_thread_begins_its_wait_anew() {
     assert!(!is_stuck(refused + SOON));
 }
 
-/// Two workers of a pool are on their way, and the first of them is late. There is no thread for the first one, and its
-/// work is gone. From now on, the manager has to check at an earlier time whether the second one is late.
+/// Two workers of a pool are on their way, and the first of them is late. There is no thread for the first worker, and
+/// its work is gone. From then on, the manager has to check at an earlier time whether the second worker is late.
 #[test]
 fn a_worker_for_which_there_is_no_room_may_bring_the_next_check_forward() {
     run(Config::new(2), || {
@@ -134,9 +136,9 @@ fn a_worker_for_which_there_is_no_room_may_bring_the_next_check_forward() {
     });
 }
 
-/// spec: E5.3 (returns what did not finish in time): until the thread that abandons a pool has emptied it, no other
-/// thread takes an entry. If another thread took one, a shutdown could report the item as running. Afterwards, a thread
-/// that pushes an entry leaves no entry on the worklist.
+/// spec: E5.3 (returns what did not finish in time): until the thread that abandons a pool has emptied the pool, no
+/// other thread takes an entry. If another thread took an entry, a shutdown could report the entry's item as running.
+/// After the pool is emptied, a thread that pushes an entry leaves no entry on the worklist.
 #[test]
 fn an_abandoned_pool_is_emptied_by_one_thread_first() {
     let executor = executor("core:1 pu:1");
@@ -191,10 +193,9 @@ fn offers_end_although_no_worker_can_be_made() {
     });
 }
 
-/// spec: E5.3 (drops unfinished items), A3: the two marks of an abandoned pool are set in one critical section.
-/// Suppose that a thread found the mark of the sideline without the mark of the running word. Then a sibling could
-/// offer its work to this pool, be refused, and offer the work again from inside of the refused offer. This would go
-/// on until the stack overflowed.
+/// spec: E5.3 (drops unfinished items), A3: the two marks of an abandoned pool are set in one critical section. If a
+/// thread found the mark of the sideline without the mark of the running word, a sibling could offer its work to this
+/// pool, be refused, and offer the work again from inside of the refused offer, until the stack overflowed.
 #[test]
 fn a_thread_with_the_lock_finds_both_marks_of_an_abandoned_pool_or_none() {
     for seed in 0..100 {
@@ -221,7 +222,7 @@ fn a_thread_with_the_lock_finds_both_marks_of_an_abandoned_pool_or_none() {
     }
 }
 
-/// spec: S5.4 (a quota ends the cover)
+/// spec: S5.4 (a quota ends the cover): a check of a pool sees whether a quota gives the pool fewer CPUs than it has.
 #[test]
 fn a_check_sees_whether_a_quota_limits_the_pool() {
     run(Config::new(4), || {

@@ -1,8 +1,8 @@
 //! The entries of weighted queues: how they arrive in their queue's line, and how workers take them by turns.
 //!
 //! The lines are a part of the sideline, so the pool's lock protects them. *Turns are in force* while an entry of a
-//! weighted queue waits, or while such a queue has debts. At all other times, workers pop from the worklist without the
-//! lock. [`policy::fairness`](crate::policy::fairness) decides whose turn it is.
+//! weighted queue waits, or while a weighted queue has debts. While turns are not in force, workers pop entries from
+//! the worklist without the pool's lock. [`policy::fairness`](crate::policy::fairness) decides whose turn it is.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,7 +32,7 @@ impl Pool {
     pub(crate) fn push_in_line(&self, entry: Entry, of: (FlowId, &Arc<FairShare>)) {
         let put = self.state.lock().sideline.push_in_line(of, entry, &self.aside);
         if let Err(entry) = put {
-            // The pool is abandoned. See `put_back`.
+            // The pool is abandoned, so the entry goes to the worklist. `put_back` says which thread gives it up.
             self.push_any(entry);
         }
     }
@@ -55,8 +55,8 @@ impl Pool {
         if let Some((turn, used)) = ended {
             sideline.ends(turn, used, &self.aside);
         }
-        // This takes a route's marker off the worklist only while no entry was put back or moved aside, so the marker
-        // need not go back.
+        // `pop_by_turn` takes a route's marker off the worklist only while the sideline has no entry that was put back
+        // or moved aside, so the marker need not go back to the list.
         let entry = sideline.pop_front(&self.aside).or_else(|| {
             sideline.pop_by_turn(&self.aside, || !self.worklist.is_empty(), || self.worklist.take())
         });

@@ -20,8 +20,8 @@ impl Pool {
     }
 
     /// Asks for a worker if a reservation that was made before the pool was opened still waits for a worker. Then
-    /// checks for work, because a worker that left the closed pool did not check. While that worker still counted as
-    /// running, an issuer may have pushed an entry.
+    /// checks the pool for work, because a worker that left the closed pool did not check for work. An issuer may have
+    /// pushed an entry while the leaving worker still counted as running.
     pub(crate) fn attend(&self) {
         let prepare = self.state.lock().idle_set.attend();
         if prepare == Prepare::CreateSpare && !self.ask_for_worker() {
@@ -30,8 +30,8 @@ impl Pool {
         self.look();
     }
 
-    /// Closes the pool, because no issuer will push any more. Idle workers leave now. Busy workers leave when they find
-    /// no more work.
+    /// Closes the pool, because no issuer will push entries to it any more. Idle workers leave at once. Busy workers
+    /// leave when they find no more work.
     pub(crate) fn close(&self) {
         self.send_idle_away().iter().for_each(|worker| worker.unpark());
     }

@@ -1,4 +1,5 @@
-//! Wakes a pool's workers for work, and asks the manager for new workers. No other code does this.
+//! Wakes a pool's workers for work, and asks the manager for new workers. No other code wakes workers for work or asks
+//! for new workers.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -45,9 +46,9 @@ impl Pool {
         self.seek(if self.has_several_cpus() { near() } else { Near::Anywhere }) || wakes
     }
 
-    /// Does the same as [`look`](Self::look), for a worker that the manager has taken out of the count. `free` is a
-    /// free CPU, if there is one. The woken worker begins there. The free CPU may be the manager's own CPU. The system
-    /// would not choose this CPU, because it looks busy.
+    /// Does the same as [`look`](Self::look), for a worker that the manager has taken out of the count of running
+    /// workers. `free` is a free CPU, if there is one, and the woken worker begins on it. The free CPU may be the
+    /// manager's own CPU, which the system would not choose, because that CPU looks busy.
     pub(super) fn look_for_free(&self, free: Option<usize>) -> bool {
         let near = free.map_or(Near::Anywhere, Near::Free);
         let kick = self.running.look_for_another(|| self.has_work());
@@ -58,8 +59,8 @@ impl Pool {
     }
 
     /// Leaves an item to the workers of the brisk pool, unless the calling thread pushes items slowly. The items may
-    /// have become long. So the thread counts the items that it has left to the workers of any pool. After some of
-    /// them, it checks whether the workers of this pool have too many items.
+    /// have become long, so the thread counts the items that it leaves to the workers of any pool. After some of these
+    /// items, the thread checks whether the workers of this pool have too many items.
     pub(super) fn leave_to_workers(&self) {
         let (habit, left) = HABIT.get().pushes(clock::now);
         HABIT.set(habit);
@@ -72,7 +73,7 @@ impl Pool {
 
     /// Wakes a worker for the *rest* of the brisk pool's items, if there is a rest. The rest are the items that the
     /// pool's workers will not run soon. The pushes of these items have woken no worker. Later, the woken worker wakes
-    /// the next worker by the same rule. Returns whether there is a rest.
+    /// the next worker if there is still a rest. Returns whether there is a rest.
     pub(super) fn wake_for_rest(&self) -> bool {
         let pending = || if self.crowded.named().is_some() { u64::MAX } else { self.pending() as u64 };
         let wants = self.running.load().wants_worker_for_rest(pending, !self.sideline_comes_first());
@@ -87,8 +88,8 @@ impl Pool {
     #[inline]
     pub(super) fn perform(&self, kick: Kick, near: Near) {
         match kick {
-            // `Leave` needs no action here. After a push, the caller handles it. Other callers check afterwards
-            // whether the workers have too many items.
+            // `Leave` needs no action here. A caller that has pushed an entry handles `Leave` itself. Other callers
+            // check afterwards whether the workers have too many items.
             Kick::Enough | Kick::Leave => {}
             Kick::Wake(reserved) => {
                 let _comes = self.wake(reserved, near);
@@ -102,8 +103,8 @@ impl Pool {
         }
     }
 
-    /// Tells the manager that no worker of this pool runs any more. Earlier, the manager had no room for the worker
-    /// that the pool asked for.
+    /// Tells the manager that no worker of this pool runs any more. Before that, the executor had no room for the
+    /// worker that the pool asked for.
     #[cold]
     fn starve(&self) {
         self.ask_for_worker();
@@ -127,7 +128,7 @@ impl Pool {
     }
 
     /// Serves a reservation: wakes an idle worker, asks the manager for a new one, or calls for help. Returns false if
-    /// there is no manager that could make a worker. Then the caller must not try again.
+    /// there is no manager that could make a worker. If this function returns false, the caller must not try again.
     #[cold]
     pub(super) fn wake(&self, reserved: Reserved, near: Near) -> bool {
         let mut state = self.state.lock();
@@ -166,8 +167,8 @@ impl Pool {
             Near::Anywhere | Near::Leaves(_) => self.bring_home(worker),
         }
         // The phase is set last, because a worker begins as soon as it sees this phase, even if it has not parked yet.
-        // If the worker were placed after that, it might miss the placement, and stay bound to the CPUs on which it
-        // began.
+        // If the worker were placed after the change of its phase, it might miss the placement, and stay bound to the
+        // CPUs on which it began.
         worker.cell.set_phase(Phase::Waking);
         worker.unpark();
     }
@@ -185,14 +186,14 @@ impl Pool {
         self.core.manager.ask(Request::Create(self.this.clone()))
     }
 
-    /// Drops all reservations that wait for a worker, because there is no manager that could make one. Pending work
-    /// waits until a thread that pushes an item, or waits for one, has made a manager. Then
-    /// [`manager_came`](Self::manager_came) is called for every pool.
+    /// Drops all reservations that wait for a worker, because there is no manager that could make a worker. Pending
+    /// work waits until a thread that pushes an item, or waits for an item, has made a manager. That thread then calls
+    /// [`manager_came`](Self::manager_came) on every pool.
     #[cold]
     pub(super) fn no_worker_comes(&self) {
         // A reservation on an errand is for the items of a sibling. When the reservation is dropped, the sibling offers
-        // its items again. Without this step, the sibling would offer them to this pool again and again, from inside of
-        // the refused offer.
+        // its items again. Without the call of `gets_no_worker`, the sibling would offer these items to this pool again
+        // and again, from inside of the refused offer.
         if let Some(seat) = &self.seat {
             seat.class.exchange.gets_no_worker(seat.pod);
         }

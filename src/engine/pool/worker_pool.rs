@@ -36,7 +36,7 @@ use super::class::Seat;
 use super::parts::Worklist;
 use super::spec::PoolSpec;
 
-/// See the module.
+/// A worker pool: a worklist, and the workers that serve it.
 pub(crate) struct Pool {
     pub(crate) spec: PoolSpec,                    // I
     pub(crate) core: Arc<Core>,                   // I
@@ -44,26 +44,26 @@ pub(crate) struct Pool {
     pub(crate) worklist: Worklist,                // A
     /// The number of times that a shard's route (the way of its entries to a pool) was turned away from this pool.
     pub(crate) route_epoch: RouteEpoch, // A
-    /// The numbers that the sideline shows to threads without the lock. Each worker reads them between its items. So
-    /// they have a cache line of their own, apart from fields that are written more often.
+    /// The numbers that the sideline shows to threads without the lock. Each worker reads these numbers between its
+    /// items, so the numbers have a cache line of their own, apart from fields that are written more often.
     pub(super) aside: CachePadded<Shown>, // A, written under S
-    /// Whether the pool starves. This is a hint. The manager writes it, and so does a worker that finds that the pool
-    /// no longer starves.
+    /// Whether the pool starves. The manager writes this hint, and so does a worker that finds that the pool no longer
+    /// starves.
     pub(super) starves: Starving, // A
-    /// The worker that searches for work before it sleeps. This is a hint.
+    /// A hint that names the worker that searches for work before it sleeps.
     pub(crate) search: SearchCell, // A
-    /// A worker that has more local entries than it needs. This is a hint.
+    /// A hint that names a worker that has more local entries than it needs.
     pub(super) crowded: CrowdedCell, // A
-    /// The workers that may have forks. This is a hint.
+    /// A hint that names the workers that may have forks.
     pub(super) forks: ForkBits, // A
     /// The number of the pool's threads that wait for forks.
     pub(super) joining: AtomicU64, // A
     /// The pool's place among the siblings with which it shares items.
     pub(super) seat: Option<Seat>, // I
-    /// The lock is never held across a wake-up or user code.
+    /// No thread holds this lock while it wakes another thread or runs user code.
     pub(super) state: Mutex<State>, // S
     pub(crate) binding: Binding,                  // K
-    /// Whether the pool is managed and serves several CPUs. If so, it matters on which of these CPUs its workers run.
+    /// Whether the pool is managed and serves several CPUs, so that it matters on which of them its workers run.
     pub(super) several_cpus: bool, // I
     /// A reference to the pool itself, for requests to the manager.
     pub(super) this: Weak<Self>, // I
@@ -72,8 +72,8 @@ pub(crate) struct Pool {
 /// The state that the pool's lock, `S`, protects.
 pub(super) struct State {
     pub(super) idle_set: IdleSet,
-    /// Entries that were put back or moved aside, which come before the entries of the worklist, and the lines of
-    /// weighted queues.
+    /// The entries that were put back or moved aside, and the lines of weighted queues. Entries that were put back or
+    /// moved aside come before the entries of the worklist.
     pub(super) sideline: Sideline<Entry>,
     /// The number of entries that siblings and rescuers have taken.
     pub(super) given: u64,
@@ -86,10 +86,10 @@ pub(super) struct State {
     /// The limit on how fast the pool may grow when the detector finds workers to replace. The manager writes this
     /// field.
     pub(super) pace: Pace,
-    /// The time since which the pool has started no item, or `None` if no such stall was reported. The manager writes
-    /// this field.
+    /// The time since which the pool has started no item, or `None` if no stall of the pool was reported. The manager
+    /// writes this field.
     pub(super) stalled_since: Option<Time>,
-    /// The workers by number. A slot without a worker is free, or reserved for a worker that is being made.
+    /// The workers by number. An element without a worker is free, or reserved for a worker that is being made.
     pub(super) workers: Vec<Slot>,
 }
 
@@ -113,8 +113,8 @@ impl Starving {
         Self(AtomicUsize::new(Self::NO))
     }
 
-    /// Notes whether the pool starves. The manager calls this, and checks the pool again after each request. The store
-    /// is a release, and pairs with `Pool::give_up_one_to_another`.
+    /// Notes whether the pool starves. The manager calls this function, and checks the pool again after each request.
+    /// The store is a release, and pairs with `Pool::give_up_one_to_another`.
     pub(super) fn note(&self, starves: bool) {
         self.0.store(if starves { Self::YES } else { Self::NO }, Ordering::Release);
     }
@@ -128,7 +128,7 @@ pub(crate) struct PoolCounts {
     pub(crate) idle: usize,
     pub(crate) creating: bool,
     pub(crate) pending: usize,
-    /// The time since which the pool has started no item, or `None` if no such stall was reported.
+    /// The time since which the pool has started no item, or `None` if no stall of the pool was reported.
     pub(crate) stalled_since: Option<Time>,
 }
 
@@ -202,9 +202,9 @@ impl Pool {
         }
     }
 
-    /// Returns what the calling worker, which has no item, does next. `counted` says whether the worker still counts
-    /// as running. If so, the worker leaves the count in the same critical section in which it becomes idle. So a
-    /// thread that sees the lower count finds the idle worker.
+    /// Returns what the calling worker, which has no item, does next. `counted` says whether the worker still counts as
+    /// running. A worker that still counts leaves the count of running workers in the same critical section in which it
+    /// becomes idle. So a thread that sees the lower count finds the idle worker.
     pub(crate) fn rest(&self, worker: &Worker, counted: bool) -> Rest {
         let now = clock::now();
         let mut state = self.state.lock();
@@ -216,8 +216,8 @@ impl Pool {
         rest
     }
 
-    /// Returns whether the pool is managed and serves several CPUs. If so, it matters on which of these CPUs its
-    /// workers run.
+    /// Returns whether the pool is managed and serves several CPUs, so that it matters on which of them its workers
+    /// run.
     #[inline]
     pub(crate) fn has_several_cpus(&self) -> bool {
         self.several_cpus

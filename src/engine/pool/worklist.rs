@@ -3,8 +3,8 @@
 //! Issuers push to the worklist, which has [parts](super::parts). Workers take the entries of the *sideline* before
 //! those of the worklist. The sideline holds entries that were put back or moved aside. Entries can only be taken from
 //! the front of a part. So a thread that has to search the worklist first moves the entries of the worklist to the
-//! sideline, where they come before its later entries. The entries of weighted queues do not go to the worklist, but
-//! take turns with its entries: see [`turns`](super::turns).
+//! sideline, where they come before the worklist's later entries. The entries of weighted queues do not go to the
+//! worklist, but take turns with the worklist's entries: see [`turns`](super::turns).
 
 use crate::policy::concurrency::Kick;
 use crate::policy::fairness::FlowId;
@@ -103,15 +103,15 @@ impl Pool {
         self.has_stray_work() || !self.worklist.is_empty()
     }
 
-    /// Returns whether the pool has work that is not on its worklist. Such work lies on the sideline, or on the local
-    /// list of a worker that has more local entries than it needs.
+    /// Returns whether the pool has work that is not on its worklist. Work that is not on the worklist lies on the
+    /// sideline, or on the local list of a worker that has more local entries than it needs.
     #[inline]
     pub(crate) fn has_stray_work(&self) -> bool {
         self.aside.has_entries() || self.crowded.named().is_some()
     }
 
     /// Returns whether the pool has any entry. In contrast to [`has_work`](Self::has_work), includes all local entries
-    /// of the workers, and is correct even while another thread moves entries from one list to the other.
+    /// of the workers, and is correct even while another thread moves entries between two of the pool's lists.
     #[cold]
     pub(crate) fn has_entries(&self) -> bool {
         let state = self.state.lock();
@@ -130,13 +130,14 @@ impl Pool {
         self.worklist.len() + self.aside.len() as usize
     }
 
-    /// Takes the first entry of the worklist. Called if the sideline does not come first.
+    /// Takes the first entry of the worklist. Workers call this function only if the sideline does not come first.
     #[inline]
     pub(crate) fn pop(&self) -> Option<Entry> {
         self.popped(self.worklist.take()?)
     }
 
-    /// Takes the first entry of this part of the worklist. Called if the sideline does not come first.
+    /// Takes the first entry of this part of the worklist. Workers call this function only if the sideline does not
+    /// come first.
     #[inline]
     pub(crate) fn pop_from(&self, part: usize) -> Option<Entry> {
         self.popped(self.worklist.take_from(part)?)
@@ -147,16 +148,16 @@ impl Pool {
         if entry.is_marker() { Some(self.before_marker(entry)) } else { Some(entry) }
     }
 
-    /// Called with a marker that was taken off the worklist. If the sideline has received entries since then, puts the
+    /// `marker` was taken off the worklist. If the sideline has received entries since the marker was taken, puts the
     /// marker behind these entries and returns the first of them. Otherwise returns the marker.
     #[cold]
     fn before_marker(&self, marker: Entry) -> Entry {
         self.state.lock().sideline.swap_front(marker, &self.aside)
     }
 
-    /// Takes the first entry that may leave the pool. Holds the lock while it moves bound entries aside. Otherwise a
-    /// thread that turns a route away from this pool could find a bound entry on neither list, and close the pool too
-    /// early.
+    /// Takes the first entry that may leave the pool. Holds the pool's lock while it moves bound entries aside. Without
+    /// the lock, a thread that turns a route away from this pool could miss a bound entry that moves from the worklist
+    /// to the sideline, and close the pool too early.
     pub(super) fn give(&self) -> Option<Entry> {
         let mut state = self.state.lock();
         if state.sideline.is_abandoned() {
@@ -189,7 +190,7 @@ impl Pool {
     }
 
     /// Takes the first entry of the worklist that may leave the pool, and moves the entries before it aside. Returns
-    /// `None` if no entry may leave.
+    /// `None` if no entry of the worklist may leave the pool.
     fn give_from_worklist(&self, state: &mut State, set_aside: &mut bool) -> Option<Entry> {
         loop {
             let entry = self.worklist.take()?;
@@ -211,8 +212,8 @@ impl Pool {
         state.sideline.show(&self.aside);
     }
 
-    /// Checks for work again, because a thread that checked while entries moved from one list to the other may have
-    /// found both lists empty.
+    /// Checks for work again, because a thread that checked while entries moved from the worklist to the sideline may
+    /// have found both lists empty.
     pub(super) fn moved_aside(&self) {
         if self.has_work() {
             self.pushed();

@@ -1,13 +1,13 @@
 //! Admission, waiting and completion: how an item enters its limiter, waits there for a slot, and leaves.
 //!
 //! 1. [`Queue::admit_unless_full`] counts the item, in one read-modify-write of the limiter's word. If a slot is free
-//!    and no other item waits, the item gets the slot. Otherwise it waits.
-//! 2. [`Shard::wait`] puts the item's entry on the limiter's waiting list, and counts it as listed.
+//!    and no other item waits, the item gets the slot. Otherwise the item waits for a slot.
+//! 2. [`Shard::wait`] puts the item's entry on the limiter's waiting list, and counts the entry as listed.
 //! 3. [`complete`] takes the item out of the limiter, and passes the item's slot on to the first entry of the list.
 //!
-//! While a flush of the queue counts items or waits for items, each of these steps has a second form, which takes the
-//! lock of the queue's flushes. See `flush`. A limiter whose *intake* is open accepts items from all issuers. If the
-//! intake is not open, `drain` decides from which callers the queue accepts items.
+//! While a flush of the queue counts items or waits for items, each of the three steps has a second form, which takes
+//! the lock of the queue's flushes (see `flush`). A limiter whose *intake* is open accepts items from all issuers. If
+//! the intake is not open, `drain` decides from which callers the queue accepts items.
 #![allow(unsafe_code, reason = "an item that leaves its limiter may be the last user of its queue")]
 
 use std::ptr::NonNull;
@@ -31,7 +31,7 @@ use super::workqueue::Queue;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pass {
     pub(crate) ticket: Option<Ticket>,
-    /// Whether the item has a slot. If not, the item goes to the waiting list.
+    /// Whether the item has a slot. An item without a slot goes to the limiter's waiting list.
     pub(crate) has_slot: bool,
 }
 
@@ -61,8 +61,8 @@ impl Queue {
     }
 
     /// Admits an item, even if the limiter counts as full. Fails for lack of room only if the limiter's word cannot
-    /// count one more item. The manager calls this for items of timers, which were accepted before. Issuers call this
-    /// function only off the common path.
+    /// count one more item. The manager calls this function for the items of timers, which the queue has already
+    /// accepted. Issuers call this function only off the common path.
     #[cold]
     pub(crate) fn admit(&self, limiter: &Limiter) -> Result<Pass, QueueError> {
         match self.pass(limiter, None) {
@@ -105,7 +105,7 @@ impl Queue {
 
     /// Admits at least one of these items. Admits further items as long as the queue has room for them and one step can
     /// admit them. Slots go to the first of the admitted items. The other admitted items go to the waiting list.
-    /// `token` is the token of the batch. A wait for room ends when this token counts as cancelled.
+    /// `token` is the token of the batch. A wait for room ends when the batch's token counts as cancelled.
     pub(crate) fn admit_many(
         &self,
         limiter: &Limiter,
@@ -156,7 +156,7 @@ impl Queue {
     }
 
     /// Undoes the admission of an item that is not queued after all, for example because another thread has queued it
-    /// first. Starts the item that gets the slot, if any.
+    /// first. Starts the item that gets the slot of the undone admission, if there is such an item.
     #[cold]
     pub(crate) fn take_back(&self, limiter: &Limiter, pass: Pass) {
         if self.give_back(limiter, pass) == Slot::Handed {
@@ -192,8 +192,8 @@ impl Queue {
         }
     }
 
-    /// Notes that this many items have reached the waiting list, or are not queued after all. Before that, a flush had
-    /// found these items on their way to the list. The caller holds a handle to the queue.
+    /// Notes that this many items have reached the waiting list, or are not queued after all. Before this call, a flush
+    /// has found these items on their way to the waiting list. The caller holds a handle to the queue.
     #[cold]
     fn arrived(&self, items: usize) {
         let rest = self.flush.arrived(items as u64, self.limiter_cells(), list);
@@ -253,8 +253,8 @@ impl Shard {
         unsafe { settle(queue.this(), rest) };
     }
 
-    /// Notes that this many of the shard's entries have reached the waiting list. Before that, a flush had found these
-    /// entries on their way to the list. The caller holds a handle to the queue.
+    /// Notes that this many of the shard's entries have reached the waiting list. Before this call, a flush has found
+    /// these entries on their way to the waiting list. The caller holds a handle to the queue.
     pub(crate) fn arrived(&self, items: usize) {
         if items > 0 {
             self.queue().arrived(items);
@@ -263,9 +263,9 @@ impl Shard {
 }
 
 impl Limiter {
-    /// Counts this many entries as listed. The caller has put these entries on the list, and they have no tickets.
-    /// Calls `start` with each entry that is to be started. Returns how many of the listed entries a flush had found on
-    /// their way to the list. The caller holds a handle to the queue.
+    /// Counts this many entries as listed. The caller has put these entries on the waiting list, and the entries have
+    /// no tickets. Calls `start` with each entry that is to be started. Returns how many of the listed entries a flush
+    /// had found on their way to the waiting list. The caller holds a handle to the queue.
     pub(crate) fn list_many(&self, entries: usize, mut start: impl FnMut(Entry)) -> usize {
         let mut coming = entries;
         let mut counted = 0;
@@ -278,8 +278,8 @@ impl Limiter {
         counted
     }
 
-    /// Takes the first entry off the list, and traces its activation. The entry has been given a slot, and the caller
-    /// starts it.
+    /// Takes the first entry off the limiter's waiting list, and traces its activation. The entry has been given a
+    /// slot, and the caller starts it.
     pub(crate) fn next_active(&self) -> Entry {
         let next = self.first_waiting();
         trace::activate_work(&next);
@@ -287,8 +287,8 @@ impl Limiter {
     }
 }
 
-/// Puts an entry on its limiter's list. Returns the entry that must be started, if any. The caller holds the lock of
-/// the flushes.
+/// Puts an entry on its limiter's waiting list. Returns the entry that must be started, if any. The caller holds the
+/// lock of the flushes.
 fn list(entry: Entry) -> Option<Entry> {
     let shard: *const Shard = entry.shard();
     // SAFETY: the thread that holds the lock keeps the queue in memory, and the queue keeps its shards.
@@ -297,8 +297,8 @@ fn list(entry: Entry) -> Option<Entry> {
     limiter.cell.list_held().then(|| limiter.first_waiting())
 }
 
-/// Completes an entry, whether its item ran or not. Tells the flushes, hands the slot on, and frees the queue if no
-/// reference to the queue is left. Returns the entry that the caller must start, if any.
+/// Completes an entry, whether its item ran or not. Tells the flushes that wait for the item, hands the item's slot on,
+/// and frees the queue if no reference to the queue is left. Returns the entry that the caller must start, if any.
 #[inline]
 pub(crate) fn complete(entry: Entry) -> Option<Entry> {
     let shard = entry.shard();
@@ -372,7 +372,7 @@ unsafe fn leave_with_ticket(
 ///
 /// # Safety
 ///
-/// The caller calls this once for each counted item.
+/// The caller calls this function once for each counted item.
 #[cold]
 unsafe fn report(queue: NonNull<Queue>) {
     // SAFETY: the count holds a reference to the queue, and cannot end without this report. The queue may be freed

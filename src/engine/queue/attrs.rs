@@ -2,7 +2,7 @@
 //!
 //! A queue keeps the attributes that its user asked for, and resolves these attributes again when they or the defaults
 //! change. After the new attributes have been checked, the change cannot fail and does not wait. `route` describes what
-//! happens to the items.
+//! happens to the queue's items.
 
 use crate::policy::attrs::{AttrDefaults, Attrs, PoolAttrs};
 use crate::policy::cpu_set::CpuSet;
@@ -36,9 +36,9 @@ impl Queue {
     /// queue in memory.
     pub(crate) fn resolve_again(&self) {
         let making = self.making.lock();
-        // Before the stage is `Shut`, this thread may make a pool. The thread that shuts the executor down takes this
-        // lock once more after it sets that stage, and then closes all pools. So it also closes a pool that is made
-        // here.
+        // Before the executor's stage is `Shut`, this thread may make a pool. The thread that shuts the executor down
+        // sets the stage `Shut`, takes the lock `making` once more, and then closes all pools. So the shutdown also
+        // closes a pool that this thread makes.
         if self.executor.queues.condition().1 != Stage::Shut {
             self.turn_routes(making);
         }

@@ -1,6 +1,6 @@
 //! The waits of tasks for a queue. Each function in this module serves tasks in the same way as the function of the
-//! same name serves threads. It returns a future, which keeps a handle of the queue. Dropping the future ends only the
-//! wait.
+//! same name serves threads. Each function returns a future, which keeps a handle to the queue. Dropping the future
+//! ends only the wait.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::engine::refusal::WaitError;
 use super::drain::Draining;
 use super::workqueue::{Queue, QueueHandle};
 
-/// A flush that has begun. It is over when all items that were in flight at its beginning are done.
+/// A flush that has begun. The flush is over when all items that were in flight at its beginning are done.
 #[derive(Debug)]
 struct Flushing {
     queue: Arc<QueueHandle>,
@@ -50,7 +50,7 @@ pub(crate) fn drain(
 }
 
 /// Begins the end of the queue. The returned future is ready when the queue is empty, and returns the number of armed
-/// timers that were given up. If the future is dropped, the queue still refuses other issuers.
+/// timers that were given up. Even if the future is dropped, the queue still refuses all issuers except its own items.
 pub(crate) fn destroy(
     queue: Arc<QueueHandle>,
 ) -> impl Future<Output = Result<usize, WaitError>> + Send + Sync + 'static + use<> {
@@ -80,13 +80,13 @@ fn end(
     }
 }
 
-/// Waits until no item of the queue is in flight. The queue is already shut to other issuers.
+/// Waits until no item of the queue is in flight. The queue is already shut to all issuers except its own items.
 async fn emptied(queue: &Arc<QueueHandle>) -> Result<(), WaitError> {
     wait_until(queue, Queue::was_empty).await
 }
 
-/// Flushes the queue until `is_over` returns true. In a forked process, returns an error before it looks at the queue:
-/// a thread of the parent may have held a lock at the fork.
+/// Flushes the queue until `is_over` returns true. In a forked process, returns an error before it looks at the queue,
+/// because a thread of the parent may have held a lock of the queue at the fork.
 async fn wait_until(queue: &Arc<QueueHandle>, is_over: fn(&Queue) -> bool) -> Result<(), WaitError> {
     loop {
         waits::check_origin(queue.queue().executor.origin)?;
@@ -124,8 +124,8 @@ impl Drop for Flushing {
     fn drop(&mut self) {
         let queue = self.queue.queue();
         if let Some((wait, flush)) = self.flush.take().filter(|_| !queue.executor.origin.is_forked()) {
-            // The wait shares the flush's signal, so it is dropped first. Otherwise `abandon` would conclude that
-            // another thread or task still waits for the flush.
+            // `wait` shares the flush's signal, so `wait` is dropped before the flush is abandoned. If `wait` still
+            // existed, `abandon` would conclude that another thread or task still waits for the flush.
             drop(wait);
             queue.flush.abandon(flush);
         }

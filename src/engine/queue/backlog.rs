@@ -1,7 +1,8 @@
 //! The executor's bound on the pending items of all queues.
 //!
-//! An item of one queue may make room for the issuers of other queues. So a queue is listed here while its issuers
-//! wait. A thread that makes room hands the free places to the issuers in line at all listed queues.
+//! An item of one queue may make room below the executor's bound for the issuers of other queues. So the executor's
+//! `Backlog` lists each queue while issuers of that queue wait for a place. A thread that makes room hands the free
+//! places to the issuers in line at all listed queues.
 
 use crossbeam_utils::CachePadded;
 
@@ -15,11 +16,11 @@ use super::workqueue::Queue;
 /// The pending items of all queues of an executor.
 #[derive(Debug)]
 pub(crate) struct Backlog {
-    /// The limit on pending items. Each queue may exceed it by one item (see [`backlog`]).
+    /// The limit on pending items. Each queue may exceed the limit by one item (see [`backlog`]).
     bound: u64, // I
     cell: CachePadded<BacklogCell>, // A
-    /// The queues whose issuers wait for a place. Each queue is listed with the number of its waiting issuers. Each of
-    /// these issuers keeps its queue in memory.
+    /// The queues whose issuers wait for a place. Each queue is listed with the number of its waiting issuers. Each
+    /// waiting issuer keeps its queue in memory.
     waiting: Mutex<Vec<(QueueRef, usize)>>, // K
 }
 

@@ -1,13 +1,14 @@
 //! The bytes that pending items keep in memory, if the executor has a bound on them.
 //!
 //! The executor counts the bytes of a submission only if the submission names a number of bytes. An item keeps its
-//! bytes from its submission until it begins. If it never begins, it keeps them until its closure is dropped, because
-//! the closure owns the [`KeptBytes`].
+//! bytes from its submission until it begins. An item that never begins keeps its bytes until its closure is dropped,
+//! because the closure owns the [`KeptBytes`].
 //!
 //! An issuer takes its place among the pending items first, and its bytes last. So an issuer never waits while it owns
-//! bytes, and each wait for bytes ends when other items begin. In the opposite order, two issuers could wait for each
-//! other: one owns bytes and waits for a place, while the other owns this place and waits for these bytes. An issuer
-//! takes its bytes only after the hooks of its submission have run, because a hook may submit items, too.
+//! bytes, and each wait for bytes ends when other items begin. If issuers took their bytes first, two issuers could
+//! wait for each other: one owns bytes and waits for a place, while the other owns this place and waits for these
+//! bytes. An issuer takes its bytes only after the hooks of its submission have run, because a hook may submit items,
+//! too.
 //!
 //! An item with a delay keeps its bytes during the delay. So an issuer may have to wait for room until the delay of
 //! another item ends.
@@ -36,19 +37,20 @@ pub(crate) struct KeptBytes {
 /// How an issuer asks for the bytes of its item.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Ask {
-    /// The issuer does not wait.
+    /// The issuer does not wait for room.
     Now,
     /// The issuer waits in line if its queue's `when_full` permits this.
     InLine,
-    /// As `InLine`, for an item with a delay. A queue that is being drained accepts such an item.
+    /// As `InLine`, for an item with a delay. A queue accepts an item with a delay even while it is being drained.
     OfTimer,
 }
 
 impl Queue {
-    /// Takes room for an item with this many bytes. Returns `None` if the executor does not count bytes, or if the
-    /// item has no bytes. Once the caller owns the bytes, it must not wait before it has submitted the item.
+    /// Takes room for this many bytes of an item. Returns `None` if the executor does not count bytes, or if the item
+    /// has no bytes. Once the caller owns the bytes, it must not wait before it has submitted the item.
     ///
-    /// `token` is the submission's own token. If it counts as cancelled, the wait ends and the submission is refused.
+    /// `token` is the submission's own token. If this token counts as cancelled, the wait for room ends and the
+    /// submission is refused.
     pub(crate) fn take_bytes(
         &self,
         bytes: u64,
@@ -69,7 +71,7 @@ impl Queue {
         Ok(Some(KeptBytes { queue: self.reference(), bytes }))
     }
 
-    /// Takes room for an item. Waits in line until there is room, or until `token` counts as cancelled.
+    /// Takes room for the bytes of an item. Waits in line until there is room, or until `token` counts as cancelled.
     #[cold]
     fn wait_for_bytes(
         &self,
@@ -94,7 +96,7 @@ impl Queue {
         in_line.end()
     }
 
-    /// Returns an error if the submission would be refused.
+    /// Returns an error if the queue would refuse the submission.
     fn check_ask(&self, ask: Ask) -> Result<(), QueueError> {
         match ask {
             Ask::Now | Ask::InLine => self.check_reserve(),
@@ -108,7 +110,7 @@ impl Queue {
         self.executor.bytes.as_ref().zip(self.bytes.as_ref())
     }
 
-    /// Refuses the issuers that wait for room, because the queue is shut.
+    /// Refuses the issuers that wait for room for their bytes, because the queue is shut.
     pub(super) fn refuse_byte_line(&self) {
         if let Some((cell, own)) = self.byte_cell() {
             cell.refuse_line(own);
@@ -116,7 +118,7 @@ impl Queue {
     }
 }
 
-/// An issuer in line for room. Dropping this value ends the issuer's turn.
+/// An issuer in line for room for its item's bytes. Dropping this value ends the issuer's turn.
 struct InLine<'queue> {
     queue: &'queue Queue,
     cell: &'queue ByteCell,
@@ -125,8 +127,8 @@ struct InLine<'queue> {
 }
 
 impl InLine<'_> {
-    /// Ends the turn, because the wait is over. Returns an error if the issuer got no room. Otherwise the caller owns
-    /// its bytes.
+    /// Ends the issuer's turn, because its wait is over. Returns an error if the issuer got no room. On success, the
+    /// issuer owns its bytes.
     fn end(mut self) -> Result<(), QueueError> {
         let has_room = self.turn.take().is_some_and(|turn| self.cell.end_turn(&turn));
         if has_room { Ok(()) } else { Err(QueueError::Full) }

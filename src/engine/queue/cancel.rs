@@ -2,9 +2,9 @@
 //!
 //! Lists cannot be searched, and a queue's entries lie on the worklists of pools, which the queue shares with other
 //! queues. So the thread that cancels a queue sets flags, which each worker reads before it calls a function. A worker
-//! that finds them set completes the entry without a run. The waiting lists belong to the queue alone, so the thread
-//! that cancels the queue empties them itself. Therefore the owners of the listed items learn of the cancel even while
-//! the running items hold all slots.
+//! that finds the flags set completes the entry without running its item. The waiting lists belong to the queue alone,
+//! so the thread that cancels the queue empties them itself. Therefore the owners of the items on the waiting lists
+//! learn of the cancel even while the running items hold all slots.
 
 use std::sync::OnceLock;
 
@@ -35,15 +35,15 @@ fn made_outside(cell: &OnceLock<Token>, make: impl FnOnce() -> Token) -> &Token 
 }
 
 impl ExecutorInner {
-    /// Returns the executor's token. It is the parent of the queues' tokens. If a shutdown runs out of time, it cancels
-    /// this token.
+    /// Returns the executor's token. The executor's token is the parent of the queues' tokens. A shutdown that runs out
+    /// of time cancels the executor's token.
     pub(crate) fn token(&self) -> &Token {
         made_outside(&self.token, || Token::new(Time::NEVER))
     }
 }
 
 impl Queue {
-    /// Returns the queue's token. It is the parent of the tokens of the queue's items.
+    /// Returns the queue's token. The queue's token is the parent of the tokens of the queue's items.
     pub(crate) fn token(&self) -> &Token {
         made_outside(&self.token, || self.executor.token().child(Time::NEVER))
     }
@@ -83,22 +83,22 @@ impl Queue {
                 requested.end = End::Now;
             }
             // The flags are set before the intakes are shut. A limiter that is shut may give slots to more items than
-            // its limit permits. The workers that get these items must find the flags. The order of the writes ensures
-            // this: the limiter's word makes the flags visible to the item's issuer, and the worklist makes them
-            // visible to the worker.
+            // its limit permits. The workers that get items beyond the limit must find the flags set. They find the
+            // flags because of the order of the writes: the limiter's word makes the flags visible to the item's
+            // issuer, and the worklist makes the flags visible to the worker.
             self.gives_up.store(true, Ordering::Relaxed);
             self.is_unusual.store(true, Ordering::Relaxed);
         });
-        // The owners of the listed items are told before the token is cancelled, because the cancel may call a waker,
-        // and the waker's code may wait for one of these items.
+        // The owners of the items on the waiting lists are told of the cancel before the token is cancelled, because
+        // the cancel may call a waker, and the waker's code may wait for one of these items.
         self.cancel_listed();
         self.token().cancel();
         true
     }
 
     /// Completes the entries of the waiting lists without a run. An item that reaches a list later gets a slot
-    /// immediately, and goes to a worker. If very many items come, some of them stay on a list. These items get the
-    /// slots of items that complete.
+    /// immediately, and goes to a worker. If very many items come, some of them stay on a waiting list until they get
+    /// the slots of items that complete.
     fn cancel_listed(&self) {
         for limiter in self.limiters() {
             while limiter.cell.recall() {
@@ -109,7 +109,8 @@ impl Queue {
     }
 }
 
-/// Completes an entry that was taken off a waiting list. The entry's item does not run, and its owner is told.
+/// Completes an entry that was taken off a waiting list. The entry's item does not run, and the item's owner is told of
+/// the cancel.
 #[cold]
 fn cancel_entry(entry: Entry) {
     let given_up = entry.abandon();

@@ -1,4 +1,5 @@
-//! Draining and destroying a queue. Until the queue is empty, it refuses all issuers except its own items.
+//! Draining and destroying a queue. While a thread drains or destroys a queue, the queue refuses all issuers except its
+//! own items.
 
 use std::sync::Arc;
 
@@ -24,8 +25,8 @@ impl Queue {
     #[cold]
     pub(super) fn admit_counted(&self, limiter: &Limiter) -> Result<Pass, QueueError> {
         loop {
-            // The answer may be out of date when the item is admitted. If a stricter intake is in force by then, the
-            // limiter refuses the item, and the loop asks again.
+            // The queue's answer may be out of date when the item is admitted. If a stricter intake is in force by
+            // then, the limiter refuses the item, and the loop asks again.
             let caller = self.caller();
             let by = self.answer(caller)?;
             // The calling item, if there is one, has not ended yet, as `protocol::drain` demands.
@@ -39,10 +40,10 @@ impl Queue {
     }
 
     /// Takes an item back if the queue has ended since this thread asked for the answer. During a shutdown, a queue
-    /// admits items of other queues under the same intake as its own items while it is being destroyed. So the limiter
-    /// does not notice that the answer is out of date. A thread that destroys the queue first changes the answer, and
-    /// then checks that no item is in flight. So either that thread finds the item, or this thread finds the new
-    /// answer.
+    /// admits items that come from items of other queues. For these items, the queue uses the intake that it uses for
+    /// its own items while it is being destroyed. So the limiter does not notice that the answer is out of date. A
+    /// thread that destroys the queue first changes the answer, and then checks that no item is in flight. So either
+    /// the destroying thread finds the item, or the admitting thread finds the new answer.
     #[cold]
     fn confirm(&self, limiter: &Limiter, pass: Pass, caller: Caller) -> Result<Pass, QueueError> {
         let Err(refusal) = self.answer(caller) else { return Ok(pass) };
@@ -79,9 +80,9 @@ impl Queue {
         })
     }
 
-    /// Checks that the caller may submit an item by reusing a cancelled entry that still lies on a list. The entry is
-    /// in flight, so a thread that drains the queue waits for the entry. So the caller may rely on the answer, even if
-    /// the answer is out of date when the caller uses it.
+    /// Checks that the caller may submit an item by reusing a cancelled entry that still lies on a list. The cancelled
+    /// entry is in flight, so a thread that drains the queue waits for it. So the caller may rely on the answer, even
+    /// if the answer is out of date when the caller uses it.
     #[inline]
     pub(crate) fn may_revive(&self, limiter: &Limiter) -> Result<(), QueueError> {
         match limiter.cell.load().intake() {
@@ -101,8 +102,8 @@ impl Queue {
     }
 
     /// Admits the item of a timer that fires. The timer is still on the map. If the queue is being drained, the timer
-    /// is held until the drain ends. If the queue has ended, or can count no more items, the timer is given up. (The
-    /// queue refuses issuers earlier, while it can still count more items.)
+    /// is held until the drain ends. If the queue has ended, or can count no more items, the timer is given up. (An
+    /// issuer finds the queue full earlier, while the queue can still count more items.)
     pub(crate) fn admit_fired(&self, limiter: &Limiter, name: &TimerName) -> Option<Pass> {
         loop {
             match self.admit(limiter) {
@@ -110,8 +111,9 @@ impl Queue {
                 Err(QueueError::Draining) => {
                     name.hold();
                     // A thread that ends the drain, the queue or the executor first changes the answer, and then
-                    // searches the held timers, only once. So if this thread still gets the same answer, that thread
-                    // finds the timer. If not, one of the two takes it.
+                    // searches the held timers, only once. So if this thread still gets the answer `Draining`, the
+                    // ending thread finds the timer. If this thread gets another answer, one of the two threads takes
+                    // the timer.
                     if self.answer(self.caller()) == Err(QueueError::Draining) {
                         return None;
                     }
@@ -132,14 +134,15 @@ impl Queue {
             requested.drains == 0
         });
         if is_last {
-            // Each timer stays on the map until its turn, because firing the timers before it may run user code.
+            // Each held timer stays on the map until it is fired, because firing the timers before it may run user
+            // code.
             self.executor.upkeep.timers.held_of(self).iter().for_each(TimerName::fire);
         }
     }
 
     /// Ends the queue: refuses all issuers except its own items, and waits until all accepted items are done. Returns
-    /// the number of armed timers that were given up. If the time runs out, the queue still refuses these issuers, and
-    /// the caller may try again. The caller holds a handle to the queue.
+    /// the number of armed timers that were given up. If the time runs out, the queue still refuses all issuers except
+    /// its own items, and the caller may try again. The caller holds a handle to the queue.
     pub(crate) fn destroy(&self, until: Until) -> Result<usize, WaitError> {
         self.check_wait()?;
         if !self.begin_destroy() {
@@ -175,21 +178,20 @@ impl Queue {
         std::mem::take(&mut making.cancelled_timers)
     }
 
-    /// Gives up and counts the timers of this queue. These are the armed timers, and the timers that fired during a
-    /// drain and are held.
+    /// Gives up and counts all timers of this queue: the armed timers, and the held timers, which fired during a drain.
     pub(super) fn cancel_timers(&self) {
         for (name, timer) in self.executor.upkeep.timers.take_of(self) {
             self.cancel_timer(&name, timer);
         }
     }
 
-    /// Gives up a timer that was taken off the map. The timer belongs to this queue. Counts the timer unless it was
-    /// cancelled or replaced before.
+    /// Gives up a timer of this queue that was taken off the map. Counts the timer unless it was cancelled or replaced
+    /// before.
     pub(crate) fn cancel_timer(&self, name: &TimerName, timer: Timer) {
         debug_assert!(std::ptr::eq(timer.queue.queue(), self));
         // The timer may hold the last handle to the queue.
         let handle = Arc::clone(&timer.queue);
-        // The timer is counted before this function returns, so that a report of the queue's end includes it.
+        // The timer is counted before this function returns, so that a report of the queue's end includes the timer.
         if timer.give_up(name) {
             self.making.lock().cancelled_timers += 1;
         }
@@ -251,7 +253,7 @@ impl Queue {
 }
 
 impl QueueHandle {
-    /// Waits until the queue is empty. During the wait, only the queue's own items may submit to it.
+    /// Waits until the queue is empty. During the wait, only the queue's own items may submit to the queue.
     pub(crate) fn drain(self: &Arc<Self>, until: Until) -> Result<(), WaitError> {
         self.queue().check_wait()?;
         let draining = Draining::begin(Arc::clone(self));
@@ -282,8 +284,8 @@ impl Drop for Draining {
     }
 }
 
-/// Waits until no item is in flight in any of these queues. The queues are already shut to other issuers, and the
-/// caller keeps the queues in memory.
+/// Waits until no item is in flight in any of these queues. The queues are already shut to all issuers except their own
+/// items, and the caller keeps the queues in memory.
 pub(crate) fn wait_until_empty(queues: &[impl AsRef<Queue>], until: Until) -> Result<(), WaitError> {
     // While an item is in flight, the flush of its queue waits for that item. So this loop does not spin.
     while !Queue::were_empty(queues) {

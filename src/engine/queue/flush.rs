@@ -1,11 +1,11 @@
-//! A flush waits for all items that were queued before it. For this, items are counted when they arrive and when they
-//! leave.
+//! A flush waits for all items that were queued before it. For this purpose, a flush counts items when they arrive at
+//! the queue and when they leave it.
 //!
 //! [`policy::flush`](crate::policy::flush) decides which items a flush waits for, and
-//! [`protocol::flush`](crate::protocol::flush) counts them. While no flush counts items, an item pays nothing for this.
-//! While a flush counts items, each new entry gets a ticket. The lock of the flushes is taken when an entry with a
-//! ticket arrives, and again when it leaves. The count lasts until the counted items are done, even if the flushing
-//! thread no longer waits.
+//! [`protocol::flush`](crate::protocol::flush) counts them. While no flush counts items, flushes cost an item nothing.
+//! While a flush counts items, each new entry gets a ticket. A thread takes the lock of the flushes when an entry with
+//! a ticket arrives, and when the entry leaves. A flush's count lasts until the counted items are done, even if the
+//! flushing thread no longer waits.
 //!
 //! An item that was admitted without a slot reaches the waiting list a little later, because its issuer may be
 //! preempted or may run a subscriber first. If a flush begins before the item is on the list, the cell of the flushes
@@ -21,8 +21,8 @@
 //!   entry, and leaves it with the item for the next run. If the present run waits for the flush, the run and the flush
 //!   wait for each other for ever.
 //!
-//! This deadlock cannot be avoided. The item's state decides which submission comes first, but it does not show the
-//! admission of the first thread. The run cannot wait for the first thread either, because that thread may never
+//! This deadlock cannot be avoided. The item's state decides which submission comes first, but this state does not show
+//! the admission of the first thread. The run cannot wait for the first thread either, because that thread may never
 //! continue.
 #![allow(unsafe_code, reason = "an item that leaves its limiter may be the last user of its queue")]
 
@@ -45,9 +45,9 @@ impl Queue {
         waits::check_queue(self)?;
         waits::check_rescuers(self);
         let Some(flush) = self.begin_flush() else { return Ok(()) };
-        // Another thread may have queued the calling item to this queue after the first check. If it did so before the
-        // flush began, the flush waits for the next run of the calling item. If it did so later, the flush does not,
-        // but this thread cannot tell the two apart.
+        // Another thread may have queued the calling item to this queue after the first check. If the item was queued
+        // before the flush began, the flush waits for the item's next run. If the item was queued later, the flush does
+        // not wait for that run, but this thread cannot tell the two cases apart.
         let waited = waits::check_queue(self).and_then(|()| {
             let target = Target::Flush { queue: self, flush: &flush };
             waits::wait(target, until, || flush.is_over(), |until| flush.wait(until))

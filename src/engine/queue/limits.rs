@@ -18,7 +18,7 @@ use super::shard::{Limiter, Shard};
 use super::workqueue::{Limit, Queue};
 
 impl Queue {
-    /// Returns the requested limit, even while the queue is frozen.
+    /// Returns the requested limit on active items, even while the queue is frozen.
     pub(crate) fn max_active(&self) -> usize {
         if self.executor.origin.is_forked() {
             // A forked process does not take the lock, because a thread of the parent may have held it at the fork.
@@ -45,9 +45,9 @@ impl Queue {
         let mut making = self.making.lock();
         let result = change(&mut making.requested);
         let effective_state = self.effective_state(making.requested);
-        // This thread still holds the lock here. So all limiters agree with the requested settings, even a limiter that
-        // another thread makes at the same time. A thread that changes the executor's settings calls this function
-        // after the change, so the last call gives the limiters the latest state.
+        // This thread still holds the lock `making` here. So all limiters agree with the requested settings, even a
+        // limiter that another thread makes at the same time. A thread that changes the executor's settings calls this
+        // function after the change, so the last call gives the limiters the latest state.
         self.limiters().for_each(|limiter| limiter.cell.set(effective_state.max(), effective_state.intake()));
         drop(making);
         if effective_state.intake() == Intake::Shut {
@@ -113,8 +113,8 @@ impl Queue {
         on.then(|| self.shards_by_slot().map(|(_, shard)| shard.timing.latency()).sum())
     }
 
-    /// Returns whether the queue is at its limit, so that items from the CPU of this slot have to wait. The answer is
-    /// only a hint.
+    /// Returns whether the queue is at its limit, so that items from the CPU with the index `slot` have to wait. The
+    /// answer is only a hint.
     pub(crate) fn is_congested(&self, slot: usize) -> bool {
         let limiter = self.shared_limiter().or_else(|| self.present_shard(slot)?.own_limiter());
         limiter.is_some_and(|limiter| limiter.cell.load().waiting() > 0)
@@ -133,8 +133,8 @@ impl Limiter {
 }
 
 impl ExecutorInner {
-    /// Freezes or thaws all freezable queues. A frozen queue starts no item. Adopts the change in each queue even if
-    /// the queues count as frozen already, because the thread that froze them may not have reached all of them yet.
+    /// Freezes or thaws all freezable queues. A frozen queue starts no item. Makes each queue adopt the change even if
+    /// the queues already count as frozen, because the thread that froze them may not have reached all queues yet.
     pub(crate) fn freeze(&self, frozen: bool) {
         if !self.origin.is_forked() && self.queues.freeze(frozen) {
             self.queues
@@ -160,8 +160,8 @@ impl Shard {
         let events = &self.events;
         let mut at_it = Vec::new();
         let counts = self.account.total(|worker| at_it.push(Arc::clone(worker)));
-        // The CPU time that the current items have used so far. No counter contains this time yet. The account's lock
-        // is not held here, because each reading is a system call.
+        // `in_flight` yields the CPU time that the current items have used so far, which no counter contains yet. This
+        // thread does not hold the account's lock here, because each reading of a worker's CPU time is a system call.
         let in_flight = at_it.iter().filter_map(|worker| worker.cpu_time_for(self.id()));
         let cpu_time = counts.cpu_time + in_flight.map(as_nanos).sum::<u64>();
         // The reported time never decreases, although the time of a current item may be charged to another shard in the

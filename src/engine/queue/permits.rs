@@ -2,7 +2,7 @@
 //!
 //! A reserved place counts like a pending item. When the pending items and the reserved places of a queue together
 //! reach `max_pending`, the queue has no room for another item or place. Forks and the items of fired timers need no
-//! room. If neither the queue nor its executor has a `max_pending`, there is always room.
+//! room. If neither the queue nor its executor has a `max_pending`, the queue always has room.
 
 use std::sync::Arc;
 
@@ -43,14 +43,14 @@ pub(crate) fn try_reserve(queue: &Arc<QueueHandle>) -> Result<ReservedPlace, Que
     Ok(ReservedPlace::new(Arc::clone(queue)))
 }
 
-/// Reserves a place. Waits in line until there is one.
+/// Reserves a place. Waits in line until a place is free, or until the time runs out.
 pub(crate) fn reserve(queue: &Arc<QueueHandle>, until: Until) -> Result<ReservedPlace, QueueError> {
     queue.queue().wait_for_place(until, None)?.leave();
     Ok(ReservedPlace::new(Arc::clone(queue)))
 }
 
-/// Reserves a place. Waits in line until there is one, or until `token` counts as cancelled. The outer error says why
-/// the token counts as cancelled.
+/// Reserves a place. Waits in line until a place is free, or until `token` counts as cancelled. The outer error says
+/// why the token counts as cancelled.
 pub(crate) fn reserve_unless(
     queue: &Arc<QueueHandle>,
     token: &Token,
@@ -68,7 +68,7 @@ pub(crate) fn reserve_async(
     queue: &Arc<QueueHandle>,
 ) -> impl Future<Output = Result<ReservedPlace, QueueError>> + Send + Sync + 'static + use<> {
     let handle = Arc::clone(queue);
-    // A place that is free already belongs to the future from now on, so the future gives it back if it is dropped
+    // If a place is free already, the future owns this place from now on, and gives it back if the future is dropped
     // before the first poll.
     let place_or_line = InLine::join(Owned(Arc::clone(queue)))
         .map(|in_line| in_line.ok_or_else(|| ReservedPlace::new(Arc::clone(queue))));
@@ -109,13 +109,14 @@ impl Queue {
     }
 
     /// Takes a place for a submission that found the queue full. Waits or fails, as the queue's `when_full` says.
-    /// `token` is the submission's own token. If it counts as cancelled, the wait ends, and the submission is refused.
+    /// `token` is the submission's own token. If this token counts as cancelled, the wait for a place ends, and the
+    /// submission is refused.
     #[cold]
     pub(crate) fn when_full(&self, full: QueueError, token: Option<&Token>) -> Result<Kept<'_>, QueueError> {
         if self.may_wait_for_room() { self.wait_for_place(Until::FOREVER, token) } else { Err(full) }
     }
 
-    /// Returns whether a submission that found the queue full waits.
+    /// Returns whether a submission that found the queue full waits for room.
     pub(super) fn may_wait_for_room(&self) -> bool {
         // An item of the queue itself does not wait, because it may hold a slot that the pending items need before they
         // can begin and make room. A hook on the manager's thread does not wait either, because workers and timers need
@@ -126,15 +127,16 @@ impl Queue {
     }
 
     /// Refuses the wait of an item that holds all slots of one of the queue's limiters. The places belong to the whole
-    /// queue, so an item in another slot may make room. But the check cannot know whether such an item has made its
-    /// room already, gives it to an earlier issuer in line, or waits in line itself. So it refuses the wait in any
-    /// case.
+    /// queue, so an item in a slot of another limiter may make room. But the check cannot know whether the item in the
+    /// other slot has made its room already, gives its room to an earlier issuer in line, or waits in line itself. So
+    /// the check refuses the wait in any case.
     pub(super) fn check_wait_in_line(&self) -> Result<(), QueueError> {
         let blocks = |shard: &Shard| waits::check_lane(shard.lane()).is_err();
         if self.shards().any(blocks) { Err(QueueError::WouldDeadlock) } else { Ok(()) }
     }
 
-    /// Takes a place. Waits in line until there is one, or until `token` counts as cancelled.
+    /// Takes a place for a submission. Waits in line until a place is free, the time runs out, or `token` counts as
+    /// cancelled.
     fn wait_for_place(&self, until: Until, token: Option<&Token>) -> Result<Kept<'_>, QueueError> {
         if let Some(in_line) = InLine::join(self)? {
             in_line.check()?;
@@ -146,7 +148,8 @@ impl Queue {
         Ok(Kept::take_over(self))
     }
 
-    /// Returns an error if a submission would be refused. The answer may be out of date when the caller submits.
+    /// Returns an error if the queue would refuse a submission of the caller. The answer may be out of date when the
+    /// caller submits.
     pub(super) fn check_reserve(&self) -> Result<(), QueueError> {
         if self.executor.origin.is_forked() {
             return Err(QueueError::Forked);
@@ -154,7 +157,7 @@ impl Queue {
         self.may_revive(self.shard_here().limiter())
     }
 
-    /// Returns the shard to which the calling thread would queue now.
+    /// Returns the shard to which the calling thread would queue an item now.
     pub(super) fn shard_here(&self) -> &Shard {
         self.shard(self.executor.placement.slot_for(Place::Here))
     }
@@ -217,8 +220,8 @@ impl<Q: AsRef<Queue>> InLine<Q> {
         self.queue.as_ref().check_wait_in_line()
     }
 
-    /// Ends the turn, because the wait is over. Returns an error if the issuer got no place. Otherwise the caller owns
-    /// a place.
+    /// Ends the issuer's turn, because its wait is over. Returns an error if the issuer got no place. On success, the
+    /// issuer owns a place.
     fn end(mut self) -> Result<(), QueueError> {
         let has_place = self.end_turn();
         let kept = has_place.then(|| Kept::take_over(self.queue.as_ref()));
@@ -226,7 +229,7 @@ impl<Q: AsRef<Queue>> InLine<Q> {
         kept.ok_or(QueueError::Full).map(Kept::leave)
     }
 
-    /// Ends the turn. Returns whether the issuer got a place.
+    /// Ends the issuer's turn in line. Returns whether the issuer got a place.
     fn end_turn(&mut self) -> bool {
         let Some(turn) = self.turn.take() else { return false };
         let has_place = self.queue.as_ref().places.end_turn(&turn);

@@ -1,9 +1,9 @@
 //! The places of pending items.
 //!
 //! A queue counts its pending items if it has a limit on them, or if its executor has a bound on the pending items of
-//! all queues. The policy of the [bound](crate::policy::backlog) turns this bound into a limit for each queue. The
-//! limit changes with the number of all pending items. So with or without a bound, threads take, await and give back a
-//! queue's places in the same way.
+//! all queues. The module [`policy::backlog`](crate::policy::backlog) turns the executor's bound into a limit for each
+//! queue. The limit of a queue changes with the number of pending items of all queues. So threads take, await and give
+//! back a queue's places in the same way, whether the executor has a bound or not.
 
 use crate::protocol::places::Reserve;
 use crate::sys::machine;
@@ -13,13 +13,13 @@ use crate::engine::refusal::QueueError;
 use super::backlog::Backlog;
 use super::workqueue::Queue;
 
-/// One of the places for a queue's pending items. Dropping this value gives the place back.
+/// A place for one pending item of a queue. Dropping this value gives the place back to the queue.
 #[must_use]
 #[derive(Debug)]
 pub(crate) struct Kept<'queue>(&'queue Queue);
 
 impl<'queue> Kept<'queue> {
-    /// Takes over a place that was taken for this queue.
+    /// Makes the value for a place of this queue that the caller has already taken.
     pub(crate) fn take_over(queue: &'queue Queue) -> Self {
         Self(queue)
     }
@@ -30,7 +30,7 @@ impl<'queue> Kept<'queue> {
         Self(queue)
     }
 
-    /// Passes the place on to an item. The item gives the place back when it begins.
+    /// Leaves the place to an item. The thread that runs the item gives the place back when the item begins.
     #[inline]
     pub(crate) fn leave(self) {
         std::mem::forget(self);
@@ -40,8 +40,8 @@ impl<'queue> Kept<'queue> {
 impl Drop for Kept<'_> {
     #[inline]
     fn drop(&mut self) {
-        // A forked process does not give the place back, because a thread of the parent may have held the lock of the
-        // line at the fork.
+        // A forked process does not give the place back. A thread of the parent may have held the lock of the queue's
+        // line of issuers at the fork, and in the child that lock stays locked.
         if !self.0.executor.origin.is_forked() {
             self.0.left_pending();
         }
@@ -63,17 +63,18 @@ impl Queue {
         Ok(Kept::take_over(self))
     }
 
-    /// Takes places for `items` items, or for fewer if there is not enough room. Returns the number of places.
+    /// Takes places for `items` items, or for fewer items if there is not enough room. Returns the number of taken
+    /// places.
     pub(crate) fn take_places(&self, items: usize) -> usize {
-        // A made-up machine may refuse a submission. The queue then counts as full for these items. An issuer that
-        // waits for room gets a place for one of them.
+        // If a made-up machine refuses the submission, the queue counts as full for these items. An issuer that waits
+        // for room then gets a place for one of them.
         if self.is_on_machine() && machine::refuses_submission(|| self.name()) {
             return 0;
         }
         let Some(most) = self.most_pending() else { return items };
         let taken = self.places.take_many(most, items as u64);
-        // Issuers of other queues may have taken the same room at the same time. Then this issuer gives places back.
-        // It keeps one, so that of all these issuers each gets on.
+        // Issuers of other queues may have taken the same room of the executor at the same time. In that case, this
+        // issuer gives its surplus places back, but keeps at least one place. So each issuer makes progress.
         let surplus = self.came(taken).min(taken.saturating_sub(1));
         if surplus > 0 {
             self.left_pending_many(surplus as usize);
@@ -81,14 +82,14 @@ impl Queue {
         (taken - surplus) as usize
     }
 
-    /// Counts an item that is refused for lack of room, and returns the error. Each submission whose error reaches the
-    /// user calls this once. Code that may try again does not call this.
+    /// Counts an item if `error` says that the queue refuses it for lack of room. Returns the error. Each submission
+    /// whose error reaches the user calls this function once. Code that may try the submission again does not call it.
     #[cold]
     pub(crate) fn count_refusal(&self, error: QueueError) -> QueueError {
         self.count_refusals(error, 1)
     }
 
-    /// Counts several items that are refused for lack of room, and returns the error.
+    /// Counts several items if `error` says that the queue refuses them for lack of room. Returns the error.
     #[cold]
     pub(crate) fn count_refusals(&self, error: QueueError, items: usize) -> QueueError {
         if error == QueueError::Full {
@@ -97,8 +98,8 @@ impl Queue {
         error
     }
 
-    /// Takes a place, or joins the line of issuers that wait for one. An issuer in line calls
-    /// [`waits_in_line`](Self::waits_in_line).
+    /// Takes a place in this queue, or joins the line of the issuers that wait for a place in this queue. An issuer
+    /// that has joined the line then calls [`waits_in_line`](Self::waits_in_line).
     pub(super) fn reserve_place(&self) -> Result<Reserve, QueueError> {
         let Some(most) = self.most_pending() else { return Ok(Reserve::Place) };
         let reserved = self.places.reserve(most, || self.check_reserve());
@@ -115,8 +116,9 @@ impl Queue {
         Ok(reserved)
     }
 
-    /// Lists the queue, because an issuer has joined its line. From now on, items of other queues can make room for
-    /// this issuer. When the issuer leaves the line, it calls [`left_line`](Self::left_line).
+    /// Lists the queue in the executor's backlog, because an issuer has joined the queue's line. From now on, items of
+    /// other queues can make room for this issuer. When the issuer leaves the line, it calls
+    /// [`left_line`](Self::left_line).
     pub(super) fn waits_in_line(&self) {
         if let Some(backlog) = &self.executor.backlog {
             backlog.waits(self);
@@ -132,10 +134,10 @@ impl Queue {
         }
     }
 
-    /// Ends the line if it has become empty. An empty line that has not ended would withhold free places from other
-    /// issuers. If the executor has no bound, this function has nothing to do: all places are taken, and the thread
-    /// that gives the next place back ends the line. If the executor has a bound, items of other queues may make room,
-    /// but they hand this room only to listed queues.
+    /// Ends the line of waiting issuers if the last of them has left it. Otherwise the empty line would withhold free
+    /// places from other issuers. If the executor has no bound, this function has nothing to do: all places are taken,
+    /// and the thread that gives the next place back ends the line. If the executor has a bound, items of other queues
+    /// may make room, but they hand this room only to listed queues.
     #[cold]
     fn line_may_be_empty(&self) {
         if self.executor.backlog.is_some() {
@@ -143,7 +145,7 @@ impl Queue {
         }
     }
 
-    /// Returns whether a submission would get a place.
+    /// Returns whether a submission to this queue would get a place at present.
     pub(crate) fn has_room(&self) -> bool {
         !machine::refuses_submission(|| self.name())
             && self.most_pending().is_none_or(|most| self.places.has_room(most))
@@ -175,8 +177,9 @@ impl Queue {
     }
 
     fn left_backlog(&self, backlog: &Backlog, items: u64) {
-        // The answer of `leave` is not needed. Each issuer in line either has listed the queue already, or will list it
-        // and then look for room once more. The last issuer that leaves the line clears the mark of the line.
+        // The answer of `leave` is not needed. Each issuer in line either has listed the queue already, or will list
+        // the queue and then hand out free places once more. The last issuer that leaves the line clears the mark of
+        // the line.
         _ = self.places.leave(items);
         backlog.left(items);
     }
@@ -189,14 +192,15 @@ impl Queue {
         }
     }
 
-    /// Adds `items` to the number of pending items under the executor's bound. These items have just got their places.
-    /// Returns the number of pending items beyond the bound.
+    /// Adds `items` to the number of pending items under the executor's bound. The caller has just taken places for
+    /// these items. Returns by how many items the executor is beyond its bound afterwards.
     #[inline]
     fn came(&self, items: u64) -> u64 {
         self.executor.backlog.as_ref().map_or(0, |backlog| backlog.came(items))
     }
 
-    /// Returns how many items may be pending at present. Returns `None` if the queue does not count its pending items.
+    /// Returns how many items of this queue may be pending at present. Returns `None` if the queue does not count its
+    /// pending items.
     #[inline]
     fn most_pending(&self) -> Option<u64> {
         self.counts_pending.map(|most| match &self.executor.backlog {

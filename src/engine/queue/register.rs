@@ -1,8 +1,8 @@
 //! The register of an executor's queues, for operations on all of them.
 //!
 //! A queue enters or leaves a register of n queues in O(log n) time. A thread that holds the register's lock wakes no
-//! thread and runs no user code. Before a thread acts on queues, it takes *references* to them and releases the lock. A
-//! reference keeps its queue in memory, as a handle or an entry does.
+//! thread and runs no user code. Before a thread acts on queues, it takes *references* to these queues and releases the
+//! register's lock. A reference keeps its queue in memory, as a handle or an entry does.
 #![allow(
     unsafe_code,
     reason = "the register knows queues by their addresses, and a queue leaves it before the queue is freed"
@@ -23,7 +23,7 @@ pub(crate) struct Register(Mutex<State>);
 
 #[derive(Debug)]
 struct State {
-    /// The queues by number. Queues are numbered in the order in which they enter.
+    /// The queues by number. Queues are numbered in the order in which they enter the register.
     queues: BTreeMap<u64, Known>,
     /// The highest number that a queue has received so far.
     entered: u64,
@@ -52,8 +52,8 @@ impl Register {
     }
 
     /// Gives a new queue its number, calls `note` with the number, and adds the queue to the register. From then on,
-    /// other threads can find the queue. If the executor no longer runs items, the queue gets no number and is not
-    /// added. Returns whether the executor is open.
+    /// other threads can find the queue in the register. If the executor no longer runs items, the queue gets no number
+    /// and is not added. Returns whether the executor is open.
     #[must_use]
     pub(crate) fn enter(&self, queue: NonNull<Queue>, note: impl FnOnce(u64)) -> bool {
         let mut state = self.0.lock();
@@ -66,7 +66,7 @@ impl Register {
         state.stage == Stage::Open
     }
 
-    /// Removes a queue that is about to be freed.
+    /// Removes the queue with this number, which is about to be freed.
     pub(crate) fn leave(&self, number: u64) {
         self.0.lock().queues.remove(&number);
     }
@@ -100,12 +100,13 @@ impl Register {
         is_open
     }
 
-    /// Takes references to all queues, in the order in which they entered.
+    /// Takes references to all queues, in the order in which the queues entered the register.
     pub(crate) fn refs(&self) -> Vec<QueueRef> {
         self.refs_after(0).0
     }
 
-    /// Takes references to the queues whose numbers are higher than `number`. Also returns the highest number so far.
+    /// Takes references to the queues whose numbers are higher than `number`. Also returns the highest number that a
+    /// queue has received so far.
     pub(crate) fn refs_after(&self, number: u64) -> (Vec<QueueRef>, u64) {
         let state = self.0.lock();
         let later = state.queues.range(number + 1..).map(|(_, known)| known.0);
@@ -115,7 +116,7 @@ impl Register {
     }
 
     /// Takes references to the queues for which `look` returns true, and returns them with the queues' numbers. `look`
-    /// runs under the lock, and changes nothing.
+    /// runs under the register's lock, and changes nothing.
     #[cfg_attr(
         not(all(unix, feature = "control")),
         allow(dead_code, reason = "only the control socket uses it")
@@ -128,7 +129,8 @@ impl Register {
         found.filter_map(|(number, known)| Some((*number, unsafe { QueueRef::new(known.0) }?))).collect()
     }
 
-    /// Returns whether `look` returns true for at least one queue. `look` runs under the lock, and changes nothing.
+    /// Returns whether `look` returns true for at least one queue. `look` runs under the register's lock, and changes
+    /// nothing.
     pub(crate) fn any(&self, mut look: impl FnMut(&Queue) -> bool) -> bool {
         let state = self.0.lock();
         // SAFETY: before a queue is freed, it leaves the register, and for this it needs the lock that is held here.
@@ -158,8 +160,8 @@ impl QueueRef {
 }
 
 impl Queue {
-    /// Takes a reference to the queue. The caller already keeps the queue in memory through a handle, an entry or a
-    /// reference.
+    /// Takes a reference to the queue. The caller already keeps the queue in memory through a handle, an entry or
+    /// another reference.
     pub(crate) fn reference(&self) -> QueueRef {
         QueueRef(self.count_reference())
     }

@@ -1,21 +1,22 @@
-//! The route of a shard leads the shard's entries to a pool once they have slots, and keeps their order.
+//! The route of a shard, which leads the shard's entries to a pool once they have slots, and keeps them in order.
 //!
 //! The attributes of a queue may change while the queue is in use. [`protocol::route`](crate::protocol::route) explains
-//! how the entries keep their order then. Limiters are not involved. So a change affects neither the limits nor the
-//! waits of flushes and drains. An item that waits for a slot during the change goes to the new pool when it gets a
-//! slot.
+//! how the entries keep their order when the attributes change. A change of attributes does not involve the limiters,
+//! so it affects neither the queue's limits nor the waits of flushes and drains. An item that waits for a slot during
+//! the change goes to the new pool when it gets a slot.
 //!
-//! **Markers** lie in a pool behind the entries that a route has led there before it was turned. They are entries of
-//! one static item. The static item has no state of its own, because the route keeps the state. No limiter counts a
-//! marker, and each marker has a reference to its queue. When a thread pops a marker or gives it up, the thread
-//! notifies the route.
+//! **Markers** lie in a pool behind the entries that a route led to this pool before the route was turned to another
+//! pool. All markers are entries of one static item. The static item has no state of its own, because the route keeps
+//! the state. No limiter counts a marker, and each marker has a reference to its queue. When a thread pops a marker or
+//! gives it up, the thread notifies the route.
 //!
 //! **Pools stay in memory as long as the queues that used them.** An issuer first pushes its entry, and then wakes a
-//! worker of the pool. By then the entry may be completed. The issuer's handle keeps the queue in memory, and so the
-//! queue must keep the pool in memory. Nevertheless, a pool without users is closed and has no threads. The queue opens
-//! the pool again if it gets the same attributes again. So the memory is bounded by the number of different attributes
-//! that a queue has had. If an issuer pushes an entry to a closed pool, it then sees that the route has changed. The
-//! issuer then opens the pool, and keeps it open until the entry has been popped.
+//! worker of the pool. When the issuer wakes the worker, the entry may already be completed. At that moment, the
+//! issuer's handle still keeps the queue in memory, so the queue must keep the pool in memory. Nevertheless, a pool
+//! without users is closed and has no threads. The queue opens the pool again if the queue gets the same attributes
+//! again. So the number of different attributes that a queue has had bounds the memory for its pools. An issuer that
+//! has pushed an entry to a closed pool sees after the push that the route has changed. The issuer then opens the pool,
+//! and the pool stays open until the entry has been popped.
 #![allow(unsafe_code, reason = "markers are entries, and routes store the addresses of pools")]
 
 use std::ptr::NonNull;
@@ -43,13 +44,13 @@ pub(crate) struct Turn<'q> {
     /// The pool to which a marker was pushed, if one was pushed. `finish_all` kicks the pool, so that a worker pops
     /// the marker.
     marked: Option<&'q Pool>,
-    /// The former pool, if the route does not use it any more. It is dropped last.
+    /// The former pool, if the route does not use it any more. This field is dropped last.
     _left: Option<PoolChoice>,
 }
 
 impl Turn<'_> {
-    /// Does the remaining work of all turns of one change of attributes. After such a change, all routes of the queue
-    /// lead to pools of one class.
+    /// Does the remaining work of all turns of one change of attributes. After a change of attributes, all routes of
+    /// the queue lead to pools of one class.
     pub(crate) fn finish_all(turns: Vec<Self>) {
         let class = turns.iter().find_map(|turn| turn.new.as_ref());
         class.inspect(|class| class.attend());
@@ -97,8 +98,8 @@ impl Shard {
         std::ptr::eq(self.route.pool(), pool)
     }
 
-    /// Puts an admitted entry on the worklist if the entry has a slot, and otherwise on the waiting list. The caller
-    /// keeps the queue in memory.
+    /// Puts an admitted entry on the pool's worklist if the entry has a slot, and otherwise on the limiter's waiting
+    /// list. The caller keeps the queue in memory.
     #[inline]
     pub(crate) fn put(&self, entry: Entry, has_slot: bool) {
         if has_slot {
@@ -120,8 +121,8 @@ impl Shard {
         }
     }
 
-    /// Checks the route again, after the caller has pushed one or more entries to this pool's worklist and has kicked
-    /// the pool.
+    /// Checks whether the route still leads to this pool. Before this call, the caller has pushed one or more entries
+    /// to the pool's worklist, and has kicked the pool.
     #[inline]
     pub(crate) fn submitted(&self, pool: &Pool) {
         if self.route.has_left_worklist(pool) {
@@ -138,8 +139,8 @@ impl Shard {
     }
 
     /// Starts an entry that does not go to an open worklist. An entry of a weighted queue goes into the queue's line. A
-    /// plugged route holds the entry back. If another thread opens the route before that, the entry goes to the
-    /// worklist.
+    /// plugged route holds the entry back. If another thread opens the plugged route before the route takes the entry,
+    /// the entry goes to the worklist.
     #[cold]
     fn submit_otherwise(&self, entry: Entry) {
         let mut entry = entry;
@@ -167,7 +168,7 @@ impl Shard {
         }
     }
 
-    /// Starts an entry ahead of all other entries. The caller keeps the queue in memory.
+    /// Starts an entry ahead of all other entries of the pool. The caller keeps the queue in memory.
     #[cold]
     pub(crate) fn put_back(&self, entry: Entry) {
         let mut entry = entry;
@@ -259,7 +260,8 @@ pub(crate) fn submit(entry: Entry) {
     with_reference(entry, Shard::submit);
 }
 
-/// Starts an entry ahead of all other entries. A reference keeps the entry's queue in memory during the call.
+/// Starts an entry ahead of all other entries of its pool. A reference keeps the entry's queue in memory during the
+/// call.
 pub(crate) fn put_back(entry: Entry) {
     with_reference(entry, Shard::put_back);
 }

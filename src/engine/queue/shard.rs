@@ -48,13 +48,13 @@ pub(crate) struct Shard {
     /// The route of the shard's items to a pool. The pools to which the route has led stay in memory as long as the
     /// queue.
     pub(crate) route: RouteCell<Pool, Entry, PoolChoice>, // A, R
-    /// If the pool is a *bh context*, which runs one item at a time, the lane of all its shards (see `lane`). Null
-    /// otherwise.
+    /// If the shard's pool is a *bh context*, which runs one item at a time, this is the lane that all shards of the
+    /// pool share (see `lane`). Otherwise, the pointer is null.
     context: *const Limiter, // I
     /// The shard's own limiter. `None` if the queue is limited as a whole and has one limiter for all of its shards.
     own_limiter: Option<Limiter>, // I
-    /// Whether the items are CPU intensive and the pool is managed. If so, a worker does not count as running while it
-    /// executes an item of this shard.
+    /// Whether the items are CPU intensive and the pool is managed. In that case, a worker does not count as running
+    /// while it executes an item of this shard.
     pub(crate) cpu_intensive: bool, // I
     /// The account in which workers count their work for the shard.
     pub(crate) account: Arc<Account>, // K
@@ -140,7 +140,7 @@ impl Shard {
     }
 
     /// Finds the target for the submission of an item that is in this state. Calls `queue` with the target, and returns
-    /// the result.
+    /// the result of `queue`.
     pub(crate) fn with_target<R>(&self, item: ItemState, queue: impl FnOnce(Target) -> R) -> R {
         if item.has_entry() { self.with_former_place(queue) } else { queue(self.new_place()) }
     }
@@ -177,9 +177,9 @@ impl Shard {
         }
     }
 
-    /// Returns the *lane* of the shard's items. The lane is the shard's limiter, or its bh context, which items of
-    /// several queues share. While an item holds a lane alone, no other item of the lane can run. The result is an
-    /// address that is only compared, and never dereferenced.
+    /// Returns the *lane* of the shard's items. The lane is the shard's bh context, if the shard has one, and otherwise
+    /// its limiter. Items of several queues share a bh context. While an item holds a lane alone, no other item of the
+    /// lane can run. The result is an address that is only compared, and never dereferenced.
     #[inline]
     pub(crate) fn lane(&self) -> *const Limiter {
         if self.is_in_context() { self.context } else { self.limiter() }
@@ -202,8 +202,8 @@ impl Shard {
 }
 
 impl Queue {
-    /// Returns the number and the share with which the queue's entries take turns. Returns `None` if the queue has no
-    /// weight.
+    /// Returns the flow number and the share with which the queue's entries take turns with the entries of other
+    /// queues. Returns `None` if the queue has no weight.
     pub(crate) fn flow(&self) -> Option<(FlowId, &Arc<FairShare>)> {
         Some((FlowId::of_queue(self.id), self.spec.share.as_ref()?))
     }
@@ -232,8 +232,8 @@ pub(crate) fn is_in_context(home: impl FnOnce() -> Option<ShardId>, context: *co
     known.is_some_and(|known| known.context == Some(context.addr()))
 }
 
-/// A shard's number, which becomes free when the shard is freed. At that time nothing is in flight in the shard, so no
-/// item has an entry of this shard.
+/// A shard's number, which becomes free for other shards when the shard is freed. At that time nothing is in flight in
+/// the shard, so no item has an entry of this shard.
 #[derive(Debug)]
 struct OwnedId(ShardId);
 
@@ -246,7 +246,7 @@ struct Ids {
     shards: Vec<Known>,
 }
 
-/// The bh context and the shard that belong to a number.
+/// The bh context and the shard that belong to one number in the table.
 #[derive(Clone, Copy, Debug)]
 struct Known {
     /// The address of the shard's bh context, if the shard has one.
@@ -296,12 +296,12 @@ impl Drop for OwnedId {
     }
 }
 
-/// Makes the shard known by its number until [`leaves`] is called.
+/// Lets other threads find the shard by its number, until [`leaves`] is called.
 pub(crate) fn enters(shard: NonNull<Shard>, id: ShardId) {
     IDS.lock().shards[id.index()].shard = Some(shard);
 }
 
-/// Forgets a shard that is about to be freed.
+/// Forgets a shard that is about to be freed. From now on, no thread finds the shard by its number.
 pub(crate) fn leaves(id: ShardId) {
     IDS.lock().shards[id.index()].shard = None;
 }
@@ -348,7 +348,8 @@ impl Worker {
 mod tests {
     use super::*;
 
-    /// spec: O1.11 (memory comes back)
+    /// spec: O1.11 (memory comes back): the numbers of freed shards become free again, and the table of shards gives
+    /// its memory back.
     #[test]
     fn the_table_of_numbers_becomes_short_again() {
         const SHARDS: u64 = 10_000;

@@ -1,6 +1,6 @@
 //! Views of queues and threads, for dumps.
 //!
-//! Each function in this module holds a lock only briefly, and takes no lock while it holds another.
+//! Each function in this module holds a lock only briefly, and takes no lock while it holds another lock.
 
 use std::sync::Arc;
 
@@ -20,8 +20,8 @@ pub(crate) struct QueueView {
     pub(crate) attrs: Option<PoolAttrs>,
     pub(crate) max_active: usize,
     pub(crate) frozen: bool,
-    /// Whether the queue refuses threads that run no item of the executor, because the queue is being drained, or
-    /// because the queue or its executor is ending.
+    /// Whether the queue refuses submissions from threads that run no item of the executor, because the queue is being
+    /// drained, or because the queue or its executor is ending.
     pub(crate) draining: bool,
     /// The pool for items of CPUs that belong to no pod, or the pool of the only pod. `None` if that pool has not been
     /// made.
@@ -41,8 +41,8 @@ impl ThreadView {
 }
 
 impl Queue {
-    /// Returns a view of the queue. A forked process must not call this function, because the lock might be held there
-    /// for ever.
+    /// Returns a view of the queue. A forked process must not call this function, because the queue's lock may stay
+    /// locked in that process for ever.
     pub(crate) fn view(&self) -> QueueView {
         let making = self.making.lock();
         let attrs = match &making.kind {

@@ -58,8 +58,8 @@ pub(crate) struct QueueSpec {
     pub(crate) control: bool,
     /// The queue's own carriers. See [`Queue::carriers`].
     pub(crate) carriers: Vec<Carrier>,
-    /// The share with which the queue's entries take turns with those of other queues. `None` if its entries go to the
-    /// worklists.
+    /// The share with which the queue's entries take turns with those of other queues. `None` if the queue has no
+    /// weight, so that its entries go to the worklists.
     pub(crate) share: Option<Arc<FairShare>>,
     /// The queue's rescuer, which ends with the queue.
     pub(crate) rescuer: Option<OwnedRescuer>,
@@ -101,28 +101,30 @@ pub(crate) struct Queue {
     pub(crate) carriers: Option<Box<[Carrier]>>, // I
     pub(crate) flush: FlushCell<Entry>,      // F
     pub(crate) counted: CountedItems,        // A
-    /// The shards, indexed by the slot of the CPU. A pointer is null until its shard is made. A thread that loads a
-    /// shard holds a handle or another reference to the queue, and shards are freed with the queue.
+    /// The shards, indexed by the CPU's index among the executor's CPUs. A pointer is null until its shard is made. The
+    /// shards are freed with the queue, and a thread that loads a shard holds a handle or another reference to the
+    /// queue.
     table: Box<[AtomicPtr<Shard>]>, // A, set under M
     pub(crate) making: Mutex<Making>,        // M
     shared_limiter: Option<Limiter>,         // I
-    /// The places of the items that were accepted and have not begun. The queue counts them only if the queue or its
-    /// executor has a bound on pending items.
+    /// The places of the queue's pending items, which were accepted and have not begun. The queue counts these items
+    /// only if the queue or its executor has a bound on pending items.
     pub(super) places: PlacesCell, // A, and the line under K
-    /// The bytes of the pending items. `None` if the executor has no bound on them.
+    /// The bytes of the pending items. `None` if the executor has no bound on the bytes of pending items.
     pub(super) bytes: Option<Arc<QueueBytes>>, // K, the lock of the executor's cell
-    /// At most this many items may be pending. `None` if the queue does not count pending items. The executor's bound
-    /// may permit fewer.
+    /// At most this many items of the queue may be pending. `None` if the queue does not count pending items. The
+    /// executor's bound may permit fewer items.
     pub(super) counts_pending: Option<u64>, // I
     /// The number of items that were given up because the executor was shut down.
     pub(crate) given_up: GivenUpCount, // A
-    /// Set if workers must do more than run the queue's items: take on the queue's name, give its items up, or report
-    /// them to a made-up machine. A worker reads this flag before each item, so one flag serves all cases.
+    /// Whether workers must do more than run the queue's items: take on the queue's name, give the items up, or report
+    /// the items to a made-up machine. A worker reads this flag before each item, so one flag serves all cases.
     pub(crate) is_unusual: AtomicBool, // A
-    /// Whether workers give the queue's items up instead of running them. A queue that was destroyed after its last
-    /// item needs no flag.
+    /// Whether workers give the queue's items up instead of running them. A queue that is destroyed after its last item
+    /// has ended does not need this flag.
     pub(super) gives_up: AtomicBool, // A, written under M
-    /// The queue's token. It is the parent of the tokens of the queue's items, and is made when it is first needed.
+    /// The queue's token. The token is the parent of the tokens of the queue's items, and is made when it is first
+    /// needed.
     pub(super) token: OnceLock<Token>, // A
     /// Whether the queue's items are timed. This setting changes only while `making` is locked.
     pub(crate) times_items: AtomicBool, // A, written under M
@@ -146,7 +148,7 @@ pub(crate) struct Making {
     shards: Vec<NonNull<Shard>>,
     /// The pools to which the queue's items go now.
     pub(crate) kind: QueueKind,
-    /// The division of the CPUs into pods by the queue's attributes. It is computed when it is first needed.
+    /// The division of the CPUs into pods by the queue's attributes. The division is computed when it is first needed.
     pub(crate) division: Option<Division>,
     /// The classes of pools to which the queue's routes have led. Each class is listed once.
     pub(crate) used: Vec<KeptClass>,
@@ -171,7 +173,7 @@ impl Making {
         }
     }
 
-    /// Chooses the pool for the shard of this slot. The pool stays in memory as long as the queue.
+    /// Chooses the pool for the shard of the CPU with this index. The pool stays in memory as long as the queue.
     pub(crate) fn choose(&mut self, executor: &ExecutorInner, slot: usize) -> PoolChoice {
         let choice = executor.pool_for(&self.kind, slot, &mut self.division);
         if let Some(user) = &choice.user {
@@ -252,7 +254,7 @@ impl QueueHandle {
             executor.queues.enter(this, |entered| *number = entered)
         };
         let handle = Arc::new(Self(this));
-        // The weak pointer is set once, before the queue has any items. After that, it is only read.
+        // The weak pointer is set once, before the queue has any items. After that, threads only read it.
         let _set = handle.queue().handle.set(Arc::downgrade(&handle));
         if !handle.queue().executor.origin.is_forked() {
             // The queue adopts the executor's state after it has entered the register. So the queue misses no change,
@@ -299,7 +301,7 @@ impl Queue {
     }
 
     /// Returns whether the calling thread belongs to a made-up machine. `is_unusual` is set for all queues of a
-    /// machine, so this call costs the other queues only one load.
+    /// machine, so for any other queue, this call costs only one load.
     #[inline]
     pub(crate) fn is_on_machine(&self) -> bool {
         machine::MAY_EXIST && self.is_unusual.load(Ordering::Relaxed) && machine::listens()
@@ -318,13 +320,13 @@ impl Queue {
         self.shared_limiter.as_ref()
     }
 
-    /// Returns the shard for items queued on the CPU of this slot. Makes the shard if there is none.
+    /// Returns the shard for items that are queued on the CPU with this index. Makes the shard if there is none.
     #[inline]
     pub(crate) fn shard(&self, slot: usize) -> &Shard {
         self.present_shard(slot).unwrap_or_else(|| self.make_shard(slot))
     }
 
-    /// Returns the shard of this slot, if the shard has been made.
+    /// Returns the shard of the CPU with this index, if the shard has been made.
     #[inline]
     pub(crate) fn present_shard(&self, slot: usize) -> Option<&Shard> {
         let shard = self.table[slot].load(Ordering::Acquire);
@@ -398,8 +400,8 @@ impl Queue {
         self.this
     }
 
-    /// Gives up a reference, and [frees](Self::free) the queue if the reference was the last one. This may call
-    /// users' destructors.
+    /// Gives up a reference, and [frees](Self::free) the queue if the reference was the last one. Freeing the queue may
+    /// call users' destructors.
     ///
     /// # Safety
     ///

@@ -6,7 +6,7 @@
 //!
 //! A subscriber is user code. So these functions call the subscriber only while the thread holds no lock of this crate,
 //! and they contain the subscriber's panics. If the subscriber itself uses this crate during such a call, its actions
-//! are not reported. Before a function builds an event, it checks whether a subscriber listens.
+//! are not reported. Before a function builds an event, it checks whether a subscriber may listen to that event.
 #![cfg_attr(not(feature = "tracing"), allow(unused_variables, reason = "there is no subscriber"))]
 
 pub(crate) mod subscriber;
@@ -56,8 +56,8 @@ macro_rules! tell {
     ($($nothing:tt)*) => {};
 }
 
-/// Returns whether a subscriber or a machine might listen to the events of an item that is queued. The issuer calls
-/// this once, before it reports the item's events.
+/// Returns whether a subscriber or a made-up machine might listen to the events of an item that is queued to this
+/// queue. The issuer calls this function once, before it reports the item's events.
 #[inline]
 pub(super) fn listens(queue: &Queue) -> bool {
     is_heard() || queue.is_on_machine()
@@ -72,8 +72,8 @@ pub(super) fn is_heard() -> bool {
     false
 }
 
-/// Reports that an item is queued. The item might still have to wait for a slot of its limiter. `named` is the slot of
-/// the CPU that the issuer named, if any.
+/// Reports that an item is queued. The item might still have to wait for a slot of its limiter. `named` is the index of
+/// the CPU that the issuer named, if it named one.
 #[cold]
 pub(super) fn queue_work(
     item: NonNull<Header>,
@@ -107,8 +107,8 @@ pub(super) fn activate_work(entry: &Entry) {
 /// The span of an item that is being executed, if a subscriber listened when the item began.
 #[must_use]
 pub(super) struct Execution {
-    /// The span, which the calling thread has entered. `Some(None)` if the subscriber listened, but not to spans. The
-    /// box keeps this struct small for the usual case that no subscriber listens.
+    /// The span, which the calling thread has entered. `Some(None)` if a subscriber listened, but the item has no span.
+    /// The box keeps this struct small for the usual case that no subscriber listens.
     #[cfg(feature = "tracing")]
     span: Option<Option<Box<Span>>>,
 }
@@ -127,7 +127,7 @@ pub(super) fn execute_start(
     }
 }
 
-/// Calls an item's function. If the calling thread belongs to a machine, also reports the item to this machine.
+/// Calls an item's function. If the calling thread belongs to a made-up machine, also reports the item to this machine.
 #[cold]
 #[inline(never)]
 pub(super) fn call_on_machine<R>(
@@ -205,8 +205,8 @@ fn start(entry: &Entry, item_type: &'static ItemType, pool: &Pool, parent: Paren
     });
     let mut entered = None;
     told(|| {
-        // The parent is the issuer's span, or none. It is not this thread's present span, because an earlier item may
-        // have left a span entered.
+        // The parent is the issuer's span, if there is one. This thread's present span does not become the parent,
+        // because an earlier item may have left that span entered.
         let known = parent.span.as_ref().filter(|span| is_of_this_thread(span));
         let span = tracing::trace_span!(
             target: TARGET,

@@ -1,4 +1,4 @@
-//! Calls of the subscriber of `tracing`, and the issuers' spans that this crate keeps for a while.
+//! Calls of the subscribers of `tracing`, and the issuers' spans, which become the parents of the items' spans.
 
 #[cfg(feature = "tracing")]
 use std::cell::{Cell, RefCell};
@@ -27,7 +27,7 @@ pub(super) fn is_on(level: Level) -> bool {
         && level <= tracing::level_filters::LevelFilter::current()
 }
 
-/// Calls the subscriber, unless this thread is already inside such a call.
+/// Calls `tell`, which may call the subscriber. Does nothing if this thread is already inside a call of a subscriber.
 #[cfg(feature = "tracing")]
 #[cold]
 pub(super) fn told(tell: impl FnOnce()) {
@@ -43,8 +43,8 @@ pub(super) fn told(tell: impl FnOnce()) {
 /// means nothing.
 ///
 /// Subscribers cannot be compared, so this function compares their debug texts. The text of the global subscriber
-/// contains its address. The texts of two subscribers that serve single threads are never equal, so for these the
-/// answer is false.
+/// contains its address. The texts of two subscribers that serve single threads are never equal, so for such a
+/// subscriber, this function returns false.
 #[cfg(feature = "tracing")]
 pub(super) fn is_of_this_thread(span: &Span) -> bool {
     let is_same = |made: &Dispatch| get_default(|here| format!("{here:?}") == format!("{made:?}"));
@@ -77,8 +77,8 @@ pub(crate) struct Parent {
 }
 
 impl Parent {
-    /// Returns the calling thread's span. Returns no span if no subscriber listens, or if this thread is inside a call
-    /// of a subscriber.
+    /// Returns the span that is current on the calling thread. Returns no span if no subscriber listens, or if this
+    /// thread is inside a call of a subscriber.
     pub(crate) fn current() -> Self {
         #[cfg(feature = "tracing")]
         {
@@ -109,8 +109,8 @@ impl Parent {
         Self {}
     }
 
-    /// Keeps this parent while the calling thread runs an item, and drops the previous parent. If the thread is ending,
-    /// its thread-local variables may be gone. In that case, this parent is dropped.
+    /// Keeps this parent while the calling thread runs an item, and drops the previous parent. Drops this parent if the
+    /// thread is ending and its thread-local variables are gone.
     #[cfg(feature = "tracing")]
     pub(super) fn keep(mut self) {
         let _kept = PARENT.try_with(|kept| mem::swap(&mut *kept.borrow_mut(), &mut self.span));

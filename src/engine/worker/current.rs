@@ -22,18 +22,19 @@ use super::worker_thread::WorkerThread;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Current {
     pub(crate) shard: NonNull<Shard>,
-    /// The item. After [`WorkerThread::outlives`], this is the address of the worker.
+    /// The address of the item. After a call of [`WorkerThread::outlives`], this is the address of the worker instead.
     pub(crate) item: *const Header,
     /// The item, if it is reusable and its function is running. The field is [`ONE_SHOT`] while the function of a
     /// one-shot is running, and null otherwise.
     pub(crate) work: *const WorkItem,
 }
 
-/// Stands for the item in [`Current::work`] while the function of a one-shot is running. It is not dereferenced.
+/// Stands for the item in [`Current::work`] while the function of a one-shot is running. This pointer is never
+/// dereferenced.
 pub(crate) const ONE_SHOT: *const WorkItem = std::ptr::without_provenance(1);
 
 impl Current {
-    /// Returns whether the item runs in a bh context. If so, the item holds the bh context alone.
+    /// Returns whether the item runs in a bh context. If it does, the item holds that context alone.
     pub(crate) fn in_context(&self) -> bool {
         self.shard().is_in_context()
     }
@@ -102,8 +103,8 @@ impl Current {
 
 impl WorkerThread {
     /// Notes that the run of this item is over and that its worker is about to run code of a task. The code may wait
-    /// for another run of the item, or for a new item at the same address. So until the worker completes the entry, its
-    /// own address stands for the item. No item and no other worker has this address.
+    /// for another run of the item, or for a new item at the same address. So until the worker completes the entry, the
+    /// worker's own address stands for the item. No item and no other worker has this address.
     #[cold]
     pub(crate) fn outlives(&self, item: NonNull<Header>) {
         let current = self.current.get().filter(|current| std::ptr::eq(current.item, item.as_ptr()));

@@ -1,5 +1,6 @@
-//! The worker's side of forks: how its items make forks, take them back, run them, and wait for them. `item::fork` says
-//! what a fork is, and [`levels`](super::levels) has the lists. A *level* is one of the items on the thread's stack.
+//! The worker's side of forks: how a worker's items make forks, take them back, run them, and wait for them.
+//! `item::fork` says what a fork is, and [`levels`](super::levels) has the lists of forks. A *level* is one of the
+//! items on the thread's stack.
 #![allow(unsafe_code, reason = "a fork and the item's shard are known by their addresses")]
 
 use std::sync::Arc;
@@ -16,10 +17,10 @@ use super::levels::Forks;
 use super::worker_thread::{Role, WorkerThread};
 
 impl WorkerThread {
-    /// Returns the current item, if it is allowed to make a fork now.
+    /// Returns the current item, if this item is allowed to make a fork now.
     ///
     /// The item is allowed to fork only while its worker is in [`Phase::Running`], its pool permits forks, and its
-    /// limiter has a free slot and an open intake. Otherwise no other worker could run the fork now.
+    /// limiter has a free slot and an open intake. In any other case, no other worker could run the fork now.
     #[inline]
     pub(crate) fn forking_item(&self) -> Option<Current> {
         let may_fork = self.pool.permits_forks()
@@ -28,8 +29,8 @@ impl WorkerThread {
         item.shard().limiter().cell.load().takes_fork().then_some(item)
     }
 
-    /// Returns the item that has made the fork of this level. If this fork is a part of other forks, also returns the
-    /// items that have made those forks.
+    /// Returns the item that has made the fork which this level runs. If this fork is a part of other forks, also
+    /// returns the items that have made those forks.
     pub(super) fn forking_items(&self) -> impl Iterator<Item = Current> {
         // SAFETY: this thread runs the fork.
         let items = self.fork_at_work().map(|fork| unsafe { fork.forking() });
@@ -71,7 +72,7 @@ impl WorkerThread {
     }
 
     /// Notes that the fork which this level runs is about to end. From now on, no thread that waits for the fork takes
-    /// forks of this level, because these would not be parts of the fork.
+    /// forks of this level, because those forks would not be parts of the fork that ends.
     pub(crate) fn ends_fork(&self) {
         self.runs.set(None);
         if let Some(outermost) = self.outermost() {
@@ -79,7 +80,7 @@ impl WorkerThread {
         }
     }
 
-    /// Puts a fork on the list, and finds a thread for it if the pool has a free CPU or has siblings.
+    /// Puts a fork on this level's list, and finds a thread for the fork if the pool has a free CPU or has siblings.
     #[inline]
     pub(crate) fn fork(&self, fork: ForkAddress) {
         self.level().push(fork);
@@ -89,9 +90,9 @@ impl WorkerThread {
         }
     }
 
-    /// Finds a thread for a fork. If this thread itself runs a fork, calls a thread that waits for that fork. If there
-    /// is no such thread, finds a worker. The waiting thread is called even if this thread's pool has no free CPU,
-    /// because the pool of the waiting thread may have one.
+    /// Finds a thread for a fork. If this thread itself runs a fork, calls a thread that waits for that fork. If no
+    /// thread waits for that fork, finds a worker. The waiting thread is called even if this thread's pool has no free
+    /// CPU, because the pool of the waiting thread may have one.
     #[cold]
     fn find_thread(&self, has_free_cpu: bool) {
         // SAFETY: this thread runs the fork.
@@ -107,8 +108,8 @@ impl WorkerThread {
         self.runs.get()
     }
 
-    /// Notes the parts of the fork for which this level waits from now on. `None` says that there are none, or that
-    /// this level does not wait any more.
+    /// Notes the parts of the fork for which this level waits from now on. `None` says that no parts of the fork are
+    /// known yet, or that this level does not wait any more.
     pub(crate) fn joins(&self, parts: Option<&Forks>) {
         if let Some(outermost) = self.outermost() {
             outermost.shared.forks.joins(parts);

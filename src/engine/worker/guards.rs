@@ -22,7 +22,7 @@ impl WorkerThread {
         let depth = self.guards.get();
         self.guards.set(depth + 1);
         if depth == 0 {
-            // Even a worker that the detector has taken out of the count may have local entries.
+            // Even a worker that the detector has taken out of the pool's count may have local entries.
             let mut given = self.take_out_local();
             if self.shared.cell.block() {
                 // The check below wakes a worker for one of these entries, so `given` leaves that entry out.
@@ -63,7 +63,7 @@ impl WorkerThread {
         self.shared.cell.load().sequence()
     }
 
-    /// Counts a wake-up that the present item caused by blocking.
+    /// Counts a wake-up of another worker that the present item caused by blocking.
     #[cold]
     fn woke_another(&self) {
         if let Some(current) = self.current() {

@@ -1,5 +1,6 @@
-//! A thread that is lent to an item. Either the thread submits this item itself, and runs it because the item's queue
-//! is full. Or the item is a part of a fork for which the thread waits.
+//! A thread that is lent to an item, in one of two cases. In the first case, the thread submits the item itself, and
+//! runs the item because the item's queue is full. In the second case, the item is a part of a fork for which the
+//! thread waits.
 //!
 //! Any thread can be lent, even a worker that executes another item, the *outer* item. The item to which the thread is
 //! lent is the *inner* item. While the thread is lent, it has a second [`WorkerThread`], which no pool counts. So code
@@ -11,11 +12,11 @@
 //! * **Waits.** The outer item cannot end before the inner item. So the inner item must not wait for anything for which
 //!   the outer item must not wait.
 //! * **Numbers.** A guard knows its item only by the item's sequence number. The items on one thread may exchange their
-//!   guards through thread-local variables. So each time that a thread is lent, the numbers begin at a value of their
-//!   own. No other item on the thread has one of these numbers.
+//!   guards through thread-local variables. So each time that a thread is lent, the sequence numbers of its items begin
+//!   at a value that belongs to this loan. No other item on the thread has one of these numbers.
 //! * **CPU time.** The queue of the outer item is not charged for the CPU time of the inner item.
-//! * **The stack.** An item on a lent thread lends this thread again only to parts of a fork. So apart from such
-//!   parts, the thread has at most two items on its stack.
+//! * **The stack.** An item on a lent thread lends this thread again only to parts of a fork. So apart from parts of
+//!   forks, the thread has at most two items on its stack.
 #![allow(unsafe_code, reason = "the worker of the outer item is known by its address")]
 
 use std::cell::Cell;
@@ -39,9 +40,10 @@ use super::current::{self, Current};
 use super::shared::Worker;
 use super::worker_thread::{self, Role, WorkerThread};
 
-/// The numbers of items on lent threads begin here. No worker of a pool begins so many items.
+/// The sequence numbers of items on lent threads begin at this number. No worker of a pool begins so many items.
 const FIRST_NUMBER: u64 = 1 << 47;
-/// The distance between the first numbers of two loans. During a loan, only a few numbers are used.
+/// The distance between the first sequence numbers of two successive loans of a thread. During a loan, only a few
+/// numbers are used.
 const NUMBERS: u64 = 1 << 8;
 
 thread_local! {
@@ -82,7 +84,7 @@ fn execute_beside(worker: &WorkerThread, pool: Arc<Pool>, entry: Entry, runs_par
 }
 
 fn execute_within(outer: Option<&WorkerThread>, pool: Arc<Pool>, entry: Entry, runs_part: bool) {
-    // No worker has this number, and no thread looks up a lent thread by its number.
+    // No worker of a pool has the number `WorkerId::MAX`, and no thread looks up a lent thread by its number.
     let local = List::new_fifo();
     let shared = Arc::new(Worker::new(WorkerId::MAX, Phase::Between, local.stealer()));
     let loan = LOANS.get();
@@ -116,8 +118,8 @@ impl WorkerThread {
         matches!(self.role, Role::Lent { .. })
     }
 
-    /// Returns the items that cannot end before the present one, beginning with the present one. These are the items on
-    /// the thread's stack. If an item on the stack is a fork, the items that wait for this fork are included, too.
+    /// Returns the items that cannot end before the present item, beginning with the present item. These are the items
+    /// on the thread's stack. If an item on the stack is a fork, the items that wait for this fork are included, too.
     #[inline]
     pub(crate) fn items(&self) -> impl Iterator<Item = Current> {
         let levels = std::iter::successors(Some(self), |worker| worker.outer());

@@ -2,8 +2,8 @@
 //!
 //! The items on the stack of a worker's thread are *levels*: the item that the worker has taken from its pool, and the
 //! parts of forks that the thread runs while it waits. Each level has a list of its own, so a thread that waits for a
-//! fork finds the parts of this fork, and no other forks. The owner pushes and pops at one end. Other threads take
-//! from the other end, where the largest forks are.
+//! fork finds the parts of this fork, and no other forks. The worker's own thread pushes and pops forks at one end of a
+//! list. Other threads take forks from the other end, where the largest forks are.
 
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ pub(crate) struct Levels(Mutex<Lists>);
 
 #[derive(Debug, Default)]
 struct Lists {
-    /// The outermost level comes first.
+    /// The levels that have a list, from the outermost to the innermost.
     lists: Vec<Level>,
     /// The number of the last run of a fork.
     last_run: u64,
@@ -60,12 +60,13 @@ impl Forks {
         self.find(|level| (!level.forks.is_empty()).then_some(())).is_some()
     }
 
-    /// Searches each level only once. If threads wait for parts of each other's items in turn, there are many ways to
-    /// the same level.
+    /// Calls `find` for the levels that can have parts of the fork, until `find` returns a value. Searches each level
+    /// only once, because the search can reach a level in many ways if threads wait for parts of each other's items in
+    /// turn.
     fn find<R>(&self, find: impl Fn(&Level) -> Option<R>) -> Option<R> {
         let mut left = vec![self.clone()];
-        // Each worker whose levels were searched, with the outermost of these levels. A search always goes on to the
-        // innermost level.
+        // Each worker whose levels were searched, with the index of the outermost of these levels. A search always goes
+        // on to the innermost level.
         let mut searched: Vec<(Arc<Worker>, usize)> = Vec::new();
         while let Some(forks) = left.pop() {
             let lists = forks.worker.forks.0.lock();
@@ -141,7 +142,8 @@ impl Levels {
         if let Some(level) = self.0.lock().lists.last_mut() {
             std::mem::swap(&mut level.joins, &mut parts);
         }
-        // The former parts may be the last reference to a worker, so they are dropped without the lock.
+        // The former parts may hold the last reference to a worker, so this thread drops them after it has released the
+        // lock.
         drop(parts);
     }
 
@@ -150,7 +152,7 @@ impl Levels {
         self.0.lock().lists.iter().find_map(Level::take)
     }
 
-    /// Returns whether a level has forks.
+    /// Returns whether any level of the worker has forks on its list.
     pub(crate) fn have_forks(&self) -> bool {
         self.0.lock().lists.iter().any(|level| !level.forks.is_empty())
     }

@@ -1,4 +1,4 @@
-//! The main loop of a worker: it is woken, executes items, and becomes idle again or ends.
+//! The main loop of a worker: the worker is woken, executes items, and becomes idle again or ends.
 
 use crate::policy::budget::{AfterItem, Budget};
 use crate::policy::concurrency::PodId;
@@ -73,7 +73,7 @@ impl WorkerThread {
                     }
                 }
             };
-            // This worker may block soon. So the worker asks for a spare worker before it begins.
+            // An item may block this worker soon. So the worker asks for a spare worker before it begins to take items.
             if prepare == Prepare::CreateSpare {
                 self.pool.ask_for_worker();
             }
@@ -100,7 +100,7 @@ impl WorkerThread {
     /// Waits until another thread takes the worker off the idle stack. Unpark tokens that user code has left on this
     /// thread do no harm.
     fn park(&self) -> Phase {
-        // If all workers of the pool share one CPU, a search would keep the issuer from that CPU.
+        // If all workers of the pool share one CPU, a searching worker would keep the issuer from that CPU.
         if self.pool.has_several_cpus() && self.pool.search.begin(self.shared.id) {
             self.search();
         }
@@ -121,8 +121,8 @@ impl WorkerThread {
         self.pool.search.end(id, phase() == Phase::Waking, search.used);
     }
 
-    /// Executes items until none are left, or too many workers run, or another pool needs the thread more. `errand` is
-    /// the sibling pool for whose work the worker was woken.
+    /// Executes items until no item is left, until too many workers run, or until another pool needs the thread more.
+    /// `errand` is the sibling pool for whose work the worker was woken.
     fn work(&self, mut errand: Option<PodId>) -> End {
         let mut woken_just_now = true;
         let mut run = Run::begin(&self.pool);
@@ -157,9 +157,10 @@ impl WorkerThread {
         }
     }
 
-    /// Takes the worker out of the count, unless too few others run by now. The worker first puts its next entry back,
-    /// because this may free a queue, and call a hook's destructor. If the destructor blocks, its guard takes the
-    /// worker out of the count, so the worker still has to be in the count.
+    /// Takes the worker out of the pool's count of running workers, unless too few other workers run by now. Before
+    /// that, the worker puts its next entry back. Putting the entry back may free a queue and so call a hook's
+    /// destructor. If the destructor blocks, its guard takes the worker out of the count, so the worker must still be
+    /// in the count then.
     fn sheds(&self) -> bool {
         self.put_next_back();
         self.pool.running.shed()
@@ -171,7 +172,7 @@ impl WorkerThread {
         }
     }
 
-    /// Returns whether this worker gives up its thread to a pool that starves because it has no thread.
+    /// Returns whether this worker gives up its thread to another pool, which starves because that pool has no thread.
     #[cold]
     fn gives_way(&self) -> bool {
         let others_run = self.pool.running.load().running() > 1;

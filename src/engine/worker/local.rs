@@ -118,7 +118,8 @@ impl WorkerThread {
     }
 
     /// Returns whether other entries of the pool come before this entry, which is the heir of the worker's last item.
-    /// If not, the worker executes the heir next, and the heir counts as one of the present stretch.
+    /// If no other entries come first, the worker executes the heir next, and the heir counts as one of the present
+    /// stretch.
     #[inline(always)] // for the same reason as `work_for`
     pub(super) fn gives_way_to_others(&self, heir: &Entry) -> bool {
         if !self.local.is_empty() {
@@ -163,12 +164,12 @@ impl WorkerThread {
         comes_first
     }
 
-    /// Returns the next entry of the sideline, or the entry whose turn it is. Ends the worker's last turn.
+    /// Returns the next entry of the pool's sideline, or the entry whose turn it is. Ends the worker's last turn.
     #[cold]
     fn next_aside(&self) -> Option<Entry> {
         if self.pool.takes_turns() {
-            // On the local list, entries would wait until no entry is left on the pool's lists. On the worklist, they
-            // take turns with the entries of weighted queues.
+            // On the local list, the local entries would wait until no entry is left on the pool's lists. On the
+            // worklist, the local entries take turns with the entries of weighted queues.
             self.give_up_local();
         }
         let (entry, turn) = self.pool.pop_aside(self.take_turn());
@@ -179,15 +180,15 @@ impl WorkerThread {
         entry
     }
 
-    /// Takes the worker's turn, and the CPU time that the item of this turn has used. If the worker measures no items,
-    /// the charge at the beginning of the turn remains.
+    /// Takes the worker's turn, and the CPU time that the item of this turn has used. If this build counts nothing
+    /// (`cmwq_uncounted`), returns `None`, so the charge that was made at the beginning of the turn remains.
     fn take_turn(&self) -> Option<(OwnedTurn, Option<Duration>)> {
         let turn = self.turn.take()?;
         let used = self.meter.ends_turn();
         COUNTED.then_some((turn, used))
     }
 
-    /// Reports the worker's turn, if it has one. The worker calls this if it does not take its next entry with
+    /// Reports the worker's turn, if it has one. The worker calls this function if it does not take its next entry with
     /// [`next_aside`](Self::next_aside), which reports the turn under the same lock.
     #[inline]
     pub(super) fn end_turn(&self) {
@@ -241,8 +242,8 @@ impl WorkerThread {
         }
     }
 
-    /// Moves the local entries to the pool's list, and wakes workers for all of them. Called if the worker will not
-    /// execute them soon.
+    /// Moves the local entries to the pool's list, and wakes workers for all of them. The worker calls this if it will
+    /// not execute these entries soon.
     #[inline]
     pub(super) fn give_up_local(&self) {
         let given = self.take_out_local();

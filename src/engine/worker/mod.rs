@@ -17,7 +17,7 @@
 //!
 //! This module owns the threads that execute items. A thread's private state is on the thread's own stack, and no other
 //! thread can reach this state (access `O` in the table of [`engine`](super)). A worker's word says in which phase the
-//! worker is. Other threads touch only this word and the other cells of [`Worker`](shared::Worker).
+//! worker is. Other threads touch only the worker's word and the other cells of [`Worker`](shared::Worker).
 //!
 //! Workers and rescuers run their main loops in this module. An issuer whose queue is full enters the module to run one
 //! item. The manager, dumps and all other issuers use only the shared side of a worker.

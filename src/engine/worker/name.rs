@@ -7,8 +7,9 @@ use crate::engine::queue::workqueue::Queue;
 use super::worker_thread::WorkerThread;
 
 impl WorkerThread {
-    /// Returns whether an item of this queue may run. If so, gives the thread the queue's name, if the queue asks for
-    /// that. Called only if the queue is unusual, or if the thread still has the name of another queue.
+    /// Returns whether an item of this queue may run. If it may run, also gives the thread its name for this queue,
+    /// unless the thread is lent. The worker calls this function only if the queue is unusual, or if the thread still
+    /// has the name of another queue.
     #[cold]
     pub(super) fn runs_unusual(&self, queue: &Queue) -> bool {
         if queue.gives_up() {

@@ -56,7 +56,8 @@ impl Order {
 }
 
 impl Rescuer {
-    /// Wakes the rescuer so that it serves this pool. The caller has already listed the pool.
+    /// Wakes the rescuer so that it serves this pool. The caller has already put the pool on the rescuer's list of
+    /// calls.
     pub(crate) fn call(&self, pool: &Pool) {
         // The call is traced first, so that its event comes before the rescuer's events.
         trace::mayday(&self.queue, pool);
@@ -123,7 +124,7 @@ impl Rescuer {
 
 /// Lends the calling rescuer thread to a pool. `serve` executes entries of the pool on this thread.
 fn lend(pool: Arc<Pool>, rescuer: &Arc<Rescuer>, serve: impl FnOnce(&WorkerThread)) {
-    // No worker has this number, and no thread looks up a rescuer by its number.
+    // No worker of a pool has the number `WorkerId::MAX`, and no thread looks up a rescuer by its number.
     let local = List::new_fifo();
     let shared = Arc::new(Worker::new(WorkerId::MAX, Phase::Between, local.stealer()));
     pool.binding.enter(&shared);

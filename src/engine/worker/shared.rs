@@ -32,7 +32,7 @@ pub(crate) struct Worker {
     /// The worker's last readings of its clocks.
     pub(crate) reading: ReadingCell, // A
     /// The CPU on which the worker was last seen. This is a hint, and it is used only if the pool's workers may run on
-    /// different CPUs. The worker itself, a thread that places it, and the manager write this field.
+    /// different CPUs. The worker itself, a thread that places the worker, and the manager write this field.
     cpu: AtomicUsize, // A
     /// Whether the waking thread has bound the worker to the CPUs on which the worker is to begin. After it wakes up,
     /// the worker binds itself to all CPUs of its pool's workers. The waking thread writes `placed` and `brought_home`
@@ -47,11 +47,13 @@ pub(crate) struct Worker {
     pub(crate) forks: Levels, // K
     /// The sequence number of the worker's item at the manager's last check. Only the manager uses this field.
     checked: AtomicU64, // A
-    /// Whether the worker's row (series of local items) is over. If so, the worker takes its next item from the pool's
-    /// list, even if the worker has local entries. The manager sets this hint, and the worker clears it.
+    /// Whether the worker's row (series of local items) is over. If the row is over, the worker takes its next item
+    /// from the pool's list, even if the worker has local entries. The manager sets this hint, and the worker clears
+    /// it.
     row_is_over: AtomicBool, // A
-    /// The sequence number of an item, and the item's description of itself. Both are out of date once the worker has
-    /// begun another item. Threads read and write both together under the lock, so there is no race to model.
+    /// The sequence number of an item, and the item's description of itself. The number and the description are out of
+    /// date once the worker has begun another item. Threads read and write both together under the lock, so there is no
+    /// race to model.
     description: Mutex<Option<(u64, String)>>, // K
     thread: Sleeper,             // I
     /// The system's number for the thread, until the worker leaves.

@@ -10,7 +10,7 @@ use super::worker_thread::WorkerThread;
 
 /// The notes of a worker about its last items.
 pub(super) struct Stocktaking {
-    /// The number of items until the worker takes stock.
+    /// The number of items that the worker still has to end before it takes stock.
     countdown: Cell<Countdown>,
     /// Whether the worker was without an item for a while since it last took stock.
     has_rested: Cell<bool>,
@@ -34,7 +34,7 @@ impl Stocktaking {
 }
 
 impl WorkerThread {
-    /// Counts an item that has ended. After some items, takes stock.
+    /// Counts an item that has ended. Takes stock if the countdown is over.
     #[inline]
     pub(super) fn count_in_stock(&self) {
         let (countdown, is_time) = self.stocktaking.countdown.get().counted();

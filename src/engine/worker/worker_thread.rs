@@ -46,15 +46,15 @@ use super::stock::Stocktaking;
 /// The exit status of a process that was ended by a panic. The standard library uses the same status.
 pub(crate) const STATUS_OF_A_PANIC: i32 = 101;
 
-/// The payload of [`WorkerThread::call`] for an item that did not run, because its queue gives its items up.
+/// The payload that [`WorkerThread::call`] returns for an item that did not run, because its queue gives its items up.
 pub(crate) struct NotRun;
 
 thread_local! {
     static CURRENT: Cell<*const WorkerThread> = const { Cell::new(std::ptr::null()) };
 }
 
-/// The private side of a worker, or of a rescuer while it serves a pool. The value lives on the stack of that thread,
-/// and no other thread has a reference to it. So all fields are `O`.
+/// The private side of a worker, or of a rescuer while it serves a pool. The value lives on its thread's own stack, and
+/// no other thread has a reference to it. So all fields are `O`.
 pub(crate) struct WorkerThread {
     pub(crate) pool: Arc<Pool>,
     /// The process of the executor. By this value, the thread notices that it runs in a forked child process.
@@ -94,8 +94,8 @@ pub(crate) struct WorkerThread {
     /// Whether the worker was brought home to its pod since the last item.
     pub(super) brought_back: Cell<bool>,
     pub(super) role: Role,
-    /// Whether the pool's count stays the same when an item on this thread blocks. This holds for each thread that is
-    /// not the pool's own, and for each worker of a pool that does not manage concurrency.
+    /// Whether the pool's count stays the same when an item on this thread blocks. The count stays the same for each
+    /// thread that is not the pool's own, and for each worker of a pool that does not manage concurrency.
     uncounted: bool,
 }
 
@@ -295,7 +295,7 @@ impl WorkerThread {
 
     #[inline(always)] // for the same reason as `work_for`
     fn begin(&self, entry: &Entry, shard: &Shard, item_type: &'static ItemType, work: *const WorkItem) {
-        // An uncounted worker looks around for each item. A sleep may move the worker, but does not end its window.
+        // An uncounted worker looks around for each item, because a sleep may move the worker within a window.
         let looks_around = self.meter.approaches(&shard.account) || self.uncounted;
         self.work_for(entry, shard, item_type, work);
         shard.queue().left_pending();
@@ -315,7 +315,7 @@ impl WorkerThread {
     /// that follows an item of another shard. Any other item starts at the place of the item before it.
     #[inline(never)]
     fn look_around(&self, shard: &Shard) {
-        // Both uses below share one call of the system.
+        // Both uses of `cpu` below share one system call.
         let cpu = if self.pool.has_home_or_several_cpus() { affinity::current_cpu() } else { None };
         self.meter.starts(self.start_of(shard, cpu));
         if self.brought_back.take() {
@@ -326,7 +326,7 @@ impl WorkerThread {
         }
     }
 
-    /// `cpu` is the CPU on which this thread runs. It is known if the pool has a home or several CPUs.
+    /// Returns where an item starts. `cpu` is this thread's CPU. It is known if the pool has a home or several CPUs.
     #[inline]
     fn start_of(&self, shard: &Shard, cpu: Option<usize>) -> Start {
         if !shard.is_led_to(&self.pool) && shard.pool().is_sibling_of(&self.pool) {
@@ -349,8 +349,8 @@ impl WorkerThread {
         }
     }
 
-    /// Ends the guards that are still open when the item's function has ended. The item has forgotten them with
-    /// `mem::forget`, or has stored them where they outlive the item.
+    /// Ends the guards that are still open when the item's function has ended. The item has forgotten these guards with
+    /// `mem::forget`, or has stored them where the guards outlive the item.
     #[inline(always)] // for the same reason as `work_for`
     fn end(&self) {
         self.called.set(std::ptr::null());
@@ -362,9 +362,9 @@ impl WorkerThread {
         }
     }
 
-    /// Puts the worker back into the pool's count if a guard, the detector or a CPU-intensive queue has taken it out.
-    /// The worker calls this before it passes the item's slot on, so that the issuer of the next item finds a running
-    /// worker.
+    /// Puts the worker back into the pool's count if a guard, the detector or a CPU-intensive queue has taken the
+    /// worker out. The worker calls this before it passes the item's slot on, so that the issuer of the next item finds
+    /// a running worker.
     #[inline]
     fn item_ends(&self) {
         self.guards.set(0);

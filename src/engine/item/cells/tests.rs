@@ -71,7 +71,8 @@ fn the_global_cache_keeps_no_more_chunks_than_its_limit() {
     assert_eq!((thread_cache.len.get(), global_cache.len()), (0, 0));
 }
 
-/// In a forked child, the lock of the global cache may stay taken for ever, because another thread held it at the fork.
+/// In a forked child, the lock of the global cache may stay taken for ever, because another thread of the parent held
+/// the lock at the fork.
 #[test]
 fn a_thread_does_not_wait_for_the_global_cache() {
     let (global_cache, thread_cache) = (empty_global_cache(), ThreadCache::new());

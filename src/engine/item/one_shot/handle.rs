@@ -39,7 +39,7 @@ pub(crate) struct RawHandle<T> {
     operations: &'static Operations,
     /// The address of the item's lane. The address is only compared with other addresses, and never dereferenced.
     limiter: *const Limiter,
-    /// The parts that only few items need. `None` for all other items.
+    /// The parts of the handle that only items with options need. `None` for all other items.
     extra: Option<Box<Extra>>,
     origin: Origin,
     result: PhantomData<T>,
@@ -54,7 +54,7 @@ struct Extra {
     token: Option<Token>,
     /// The timers of the item's executor, if the token has a deadline.
     timers: Option<Arc<Timers>>,
-    /// The waker of the task that awaits the handle. `watch` and `alarm` call clones of it.
+    /// The waker of the task that awaits the handle. `watch` and `alarm` call clones of this waker.
     waker: Option<Waker>,
     /// Wakes the task when the token is cancelled.
     watch: Option<CancelWatch>,
@@ -66,7 +66,7 @@ struct Extra {
 // accesses of the handle and of the entry.
 unsafe impl<T: Send> Send for RawHandle<T> {}
 // SAFETY: a shared reference reaches only the state word and the closure. The closure is `Send`, and only one thread
-// drops it.
+// drops the closure.
 unsafe impl<T: Send> Sync for RawHandle<T> {}
 
 impl<T> RawHandle<T> {
@@ -90,8 +90,8 @@ impl<T> RawHandle<T> {
         self.state().load().is_finished()
     }
 
-    /// Does the same as [`is_finished`](Self::is_finished). This function is for users' code, which may call it in a
-    /// loop.
+    /// Does the same as [`is_finished`](Self::is_finished). This function serves calls of user code, which may come
+    /// in a loop.
     pub(crate) fn has_finished(&self) -> bool {
         machine::step();
         self.is_finished()
@@ -113,7 +113,7 @@ impl<T> RawHandle<T> {
         self.origin.is_forked()
     }
 
-    /// Cancels the item because its token is cancelled for this reason.
+    /// Cancels the item because its token is cancelled. `reason` is the reason why the token is cancelled.
     fn cancel_for(&self, reason: Cancelled) -> bool {
         self.was_cancelled(self.state().cancel(reason == Cancelled::DeadlinePassed))
     }
@@ -123,12 +123,13 @@ impl<T> RawHandle<T> {
     fn was_cancelled(&self, cancelled: Option<Waiting>) -> bool {
         machine::step();
         if let Some(waiting) = cancelled {
-            // The destructor of the closure may panic, so the task is woken first.
+            // The destructor of the closure may panic, so the waiting threads and the task are woken before the closure
+            // is dropped.
             OneShotCell::wake(self.state().key(), waiting);
-            // If the item has a timer, the timer has nothing to queue any more, so it is taken off the map. It is
-            // dropped after the closure, even if the closure's destructor panics. In a forked process it stays in the
-            // map, because a thread of the parent may have held the map's lock at the fork. In that process the timer
-            // never fires.
+            // If the item has a timer, the timer has nothing to queue any more, so this thread takes the timer off the
+            // map. The timer is dropped after the closure, even if the closure's destructor panics. In a forked process
+            // the timer stays on the map, because a thread of the parent may have held the map's lock at the fork. In
+            // that process the timer never fires.
             let extra = self.extra.as_ref().filter(|_| !self.origin.is_forked());
             let _timer = extra.and_then(|extra| extra.timer.as_ref()?.take());
             // SAFETY: `cancel` gave the closure to this thread.
@@ -179,20 +180,21 @@ impl<T> RawHandle<T> {
     }
 
     /// If the item's token is cancelled and the item has not begun, cancels the item. Returns whether this call has
-    /// cancelled the item. The caller has checked that this is not a forked process.
+    /// cancelled the item. The caller has checked that this process is not a fork of the item's process.
     fn cancel_if_asked(&self) -> bool {
         self.token().and_then(Token::reason).is_some_and(|reason| self.cancel_for(reason))
     }
 
     /// Refuses a wait if the calling item would wait for itself. A deadline ends the wait for an item that has not
-    /// begun, even if this item cannot get a slot. The calling item has begun, so it is not such an item.
+    /// begun, even if that item cannot get a slot. The calling item has begun, so a deadline does not end a wait for
+    /// the calling item.
     fn check_wait(&self) -> Result<(), WaitError> {
         if self.has_deadline() && !self.state().load().has_begun() {
             return Ok(());
         }
         match waits::check_one_shot(self.item(), self.limiter) {
-            // The item has ended since the caller's check. It no longer holds its slot, so the calling item may seem to
-            // block the lane alone. But the wait is over.
+            // The item has ended since the caller's check. The ended item holds no slot any more, so the calling item
+            // may seem to block the lane alone. But the wait is over.
             Err(WaitError::WouldDeadlock) if self.is_finished() => Ok(()),
             answer => answer,
         }
@@ -217,7 +219,7 @@ impl<T> RawHandle<T> {
         }))
     }
 
-    /// Sleeps until the item is over. Returns false if the time runs out first.
+    /// Sleeps until the item is over. Returns false if the time runs out before the item is over.
     fn sleep(&self, until: Until) -> bool {
         match self.token() {
             None => self.state().wait(until),
@@ -226,8 +228,8 @@ impl<T> RawHandle<T> {
     }
 
     /// Sleeps until the item is over. If the item's token is cancelled before the item begins, cancels the item.
-    /// Returns false if the time runs out first, or if `gives_up` returns true. The thread that makes `gives_up` return
-    /// true must wake the threads that sleep on the key of the item's cell.
+    /// Returns false if the time runs out before the item is over, or if `gives_up` returns true. The thread that makes
+    /// `gives_up` return true must wake the threads that sleep on the key of the item's cell.
     fn sleep_with(&self, token: &Token, until: Until, gives_up: impl Fn() -> bool) -> bool {
         loop {
             if let Some(reason) = token.reason() {
@@ -244,7 +246,7 @@ impl<T> RawHandle<T> {
         }
     }
 
-    /// Returns whether the item is over. If it is not, its end will wake the task with this waker.
+    /// Returns whether the item is over. If the item is not over, its end will wake the task with this waker.
     pub(crate) fn poll(&mut self, waker: &Waker) -> Poll<Result<(), WaitError>> {
         if self.is_finished() {
             if let Some(extra) = &mut self.extra {
@@ -259,8 +261,8 @@ impl<T> RawHandle<T> {
     }
 
     /// If the token is cancelled and the item has not begun, cancels the item. Returns whether this call has cancelled
-    /// the item. If it has not, the task will be woken by a cancel of the token, and by the token's deadline if the
-    /// item had not begun.
+    /// the item. If it has not, a cancel of the token will wake the task. If the item had not begun, the token's
+    /// deadline will also wake the task.
     #[cold]
     fn poll_token(&mut self, waker: &Waker) -> bool {
         let has_begun = self.state().load().has_begun();
@@ -294,8 +296,8 @@ impl<T> RawHandle<T> {
             return None;
         }
         let mut result = MaybeUninit::<RunResult<T>>::uninit();
-        // SAFETY: the caller waited, and the item was not cancelled, so the item is done. If its result was taken
-        // before, `take_result` panics and writes nothing.
+        // SAFETY: the caller waited, and the item was not cancelled, so the item is done. If the item's result was
+        // taken before, `take_result` panics and writes nothing.
         unsafe { (self.operations.take_result)(self.head, NonNull::from(&mut result).cast()) };
         // SAFETY: `take_result` has just written the result.
         let result = unsafe { result.assume_init() };
@@ -319,7 +321,7 @@ impl<T> RawHandle<T> {
         let mut result = MaybeUninit::<RunResult<T>>::uninit();
         let ran = state.is_finished() && !state.is_cancelled();
         if ran {
-            // SAFETY: the item is done. If its result was taken before, `take_result` panics and writes nothing.
+            // SAFETY: the item is done. If the item's result was taken before, `take_result` panics and writes nothing.
             unsafe { (handle.operations.take_result)(handle.head, NonNull::from(&mut result).cast()) };
         }
         // SAFETY: `leave` has returned true, so the entry is gone.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::*;
 
-/// spec: I3.2 (the memory of children comes back, and long chains overflow no stack)
+/// spec: I3.2 (a parent forgets its dropped children, and the drop of a long chain of tokens overflows no stack)
 #[test]
 fn a_parent_forgets_its_children() {
     let root = Token::new(Time::NEVER);
@@ -36,13 +36,13 @@ fn a_child_leaves_a_parent_that_has_lost_its_handles() {
         last = last.child(Time::NEVER);
     }
     assert_eq!(first.strong_count(), 0, "the tokens between are gone");
-    // The root has the last token's parent, which was in use when the last token was made.
+    // The root's only child is the last token's parent, which was in use when the last token was made.
     assert_eq!(root.0.node.children(), 1);
     let (used, other) = (last.clone(), last.child(Time::NEVER));
     assert!(other.0.parent.lock().token().is_some_and(|parent| parent.is(&used)));
     root.cancel();
     assert!(other.is_cancelled() && used.is_cancelled());
-    // Items that overlap: each token has a handle until the next one has a child.
+    // As with items that overlap, each token has a handle until the next token has a child.
     let root = Token::new(Time::NEVER);
     let (mut before, mut last) = (root.clone(), root.child(Time::NEVER));
     let first = Arc::downgrade(&last.0);
@@ -53,7 +53,7 @@ fn a_child_leaves_a_parent_that_has_lost_its_handles() {
     assert_eq!(first.strong_count(), 0, "the tokens between are gone");
     root.cancel();
     assert!(before.is_cancelled() && last.is_cancelled());
-    // Tokens whose root is gone, too.
+    // A chain of tokens whose root has lost its handles, too.
     let mut last = Token::new(Time::NEVER);
     for _ in 0..1000 {
         last = last.child(Time::NEVER);
@@ -79,7 +79,8 @@ fn deadlines_are_inherited() {
     assert_eq!(over.reason(), Some(Cancelled::Requested));
 }
 
-/// spec: I3.2 (a cancel reaches the children), while several threads make children of related tokens and drop others.
+/// spec: I3.2 (a cancel reaches the children): several threads make children of related tokens and drop others. A
+/// cancel of the root then reaches all remaining tokens.
 #[test]
 fn a_cancel_reaches_tokens_that_have_moved() {
     const TOKENS: usize = 8;

@@ -30,8 +30,8 @@ impl Parker {
         }
     }
 
-    /// Clears the flag. Returns whether the task has been woken. Acquires the writes that the waking thread made before
-    /// it woke the task.
+    /// Clears the flag, and returns whether the flag was set. Acquires the writes that the waking thread made before it
+    /// woke the task.
     fn take(&self) -> bool {
         self.0.swap(0, Ordering::Acquire) != 0
     }
@@ -71,7 +71,7 @@ pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
     }
 }
 
-/// Makes the thread count as not polling until the returned value is dropped.
+/// Makes the thread count as not polling a task, until the returned value is dropped.
 pub(crate) fn set_aside() -> impl Sized {
     Polling::set(false)
 }
@@ -81,7 +81,7 @@ pub(super) fn is_polling() -> bool {
     POLLING.get()
 }
 
-/// Sets whether the thread counts as polling, for as long as this value lives.
+/// Sets whether the thread counts as polling a task, for as long as this value lives.
 struct Polling {
     before: bool,
 }

@@ -2,10 +2,11 @@
 //!
 //! This module first checks whether the wait can end, and then waits under a *blocking guard*, through which a worker
 //! tells its pool that it blocks. Every build refuses a wait for the caller's own item. Every build also refuses a wait
-//! for an item that needs a slot if the caller, and items that cannot end before the caller, hold all of these slots,
-//! unless the item's token or deadline ends the wait. A debug build also refuses a wait that closes a cycle of items
-//! that wait for each other. See `register`. A thread that is not a worker has no item, so these checks refuse none of
-//! its waits.
+//! for an item that needs a slot, if the caller and items that cannot end before the caller hold all slots that the
+//! awaited item can get. A wait for an item that needs a slot is permitted if the awaited item's token ends it, because
+//! the token is cancelled or has a deadline. A debug build also refuses a wait that closes a cycle of items that wait
+//! for each other. See `register`. A thread that is not a worker has no item, so the checks of this module refuse none
+//! of the thread's waits.
 
 pub(crate) mod block_on;
 pub(crate) mod register;
@@ -40,7 +41,7 @@ use super::waits::register::Target;
 use super::work::WorkItem;
 
 /// Waits for the target. Calls `is_over` again and again for a short time, and then calls `sleep`. `sleep` returns
-/// false if the timeout expires first.
+/// false if the timeout expires before the wait is over.
 pub(crate) fn wait(
     target: Target<'_>,
     until: Until,
@@ -65,9 +66,9 @@ thread_local! {
     static PATIENCE: Cell<Patience> = const { Cell::new(Patience::NEW) };
 }
 
-/// Keeps the calling thread awake for a short time, in which the wait may end. Returns whether the wait is over. If it
-/// is not, the caller then sleeps until `until`. A worker does not stay awake, because it leaves its CPU to other
-/// workers of its pool while it waits.
+/// Keeps the calling thread awake for a short time, in which the wait may end. Returns whether the wait is over. If the
+/// wait is not over, the caller then sleeps at most until `until`. A worker does not stay awake, because it leaves its
+/// CPU to other workers of its pool while it waits.
 pub(crate) fn search(until: Until, is_over: impl Fn() -> bool) -> bool {
     let ends_early = || until.time().is_some_and(|end| end < clock::now() + LIMIT);
     if worker_thread::with_current(|worker| worker.is_some()) || ends_early() {
@@ -85,7 +86,7 @@ pub(crate) fn search(until: Until, is_over: impl Fn() -> bool) -> bool {
 /// Waits for the target on behalf of a task. `watch` keeps the alarm, and returns false if the wait is over.
 ///
 /// A task that is not ready holds no thread, so an item may poll the task and end before the task is ready. But an item
-/// that polls the task under [`block_on`](block_on::block_on) cannot end before the task. Only in this case, `poll`
+/// that polls the task under [`block_on`](block_on::block_on) cannot end before the task. Only under `block_on`, `poll`
 /// calls `check`, which refuses a wait of the calling item that could never end.
 pub(crate) fn poll(
     origin: Origin,
@@ -125,9 +126,9 @@ pub(crate) fn check_lane(limiter: *const Limiter) -> Result<(), WaitError> {
     refuse_if(|worker| is_blocked(worker, limiter))
 }
 
-/// Refuses a wait for a queue to become empty, if the caller would wait for itself. The caller would do so in three
-/// cases: its item belongs to the queue, is pending on the queue for another run, or occupies a bh context that an item
-/// of the queue needs.
+/// Refuses a wait for a queue to become empty, if the caller would wait for itself. The caller would wait for itself in
+/// three cases: its item belongs to the queue, is pending on the queue for another run, or occupies a bh context that
+/// an item of the queue needs.
 #[inline]
 pub(crate) fn check_queue(queue: &Queue) -> Result<(), WaitError> {
     let is_awaited = |current: Current| {
@@ -140,8 +141,8 @@ pub(crate) fn check_queue(queue: &Queue) -> Result<(), WaitError> {
 }
 
 /// Logs a warning, in debug builds, if an item of a queue with a rescuer waits for a queue without a rescuer. A rescuer
-/// is for work that must make progress even if no thread can be made. In that situation, the wait for a queue without a
-/// rescuer might not end.
+/// is for work that must make progress even if no thread can be made. If no thread can be made, the wait for a queue
+/// without a rescuer might not end.
 pub(crate) fn check_rescuers(awaited: &Queue) {
     let Some(current) = current().filter(|_| cfg!(debug_assertions)) else { return };
     let own = current.queue();
@@ -161,7 +162,7 @@ pub(crate) fn check_run(work: &WorkItem) -> Result<(), WaitError> {
     refuse_if(|worker| executes(worker, work))
 }
 
-/// Returns whether the item is one of those that cannot end before the caller.
+/// Returns whether `work` is one of the items that cannot end before the calling worker's wait.
 fn executes(worker: &WorkerThread, work: &WorkItem) -> bool {
     worker.items().any(|current| std::ptr::eq(current.item, std::ptr::from_ref(work).cast()))
 }
@@ -187,9 +188,9 @@ pub(crate) fn check_submission(
         let is_blocked = is_own
             || lane.is_some_and(|lane| is_blocked(worker, lane))
             || (timer.is_none() && worker.items().any(holds_context));
-        // In the meantime, the awaited item may have begun, and other items may then have given up their slots. Then
-        // the caller's items hold all slots by now, but the awaited item does not need one. The submission may also be
-        // over, and the item may be pending or running because of a later one.
+        // Since the reads above, the awaited item may have begun, and other items may then have given up their slots.
+        // In that case the caller's items hold all slots, but the awaited item does not need a slot any more. The
+        // awaited submission may also be over, and the item may be pending or running because of a later submission.
         is_blocked
             && match work.cell.instance_of(signal) {
                 Instance::Pending => true,
@@ -209,8 +210,9 @@ fn refuse_if(never_ends: impl FnOnce(&WorkerThread) -> bool) -> Result<(), WaitE
     }
 }
 
-/// Returns whether the items that cannot end before the caller's wait block this lane, so that no other item can pass
-/// the lane before one of them ends. Besides the slots of their present runs, they may have slots for their next runs.
+/// Returns whether the caller's items block this lane, so that no other item can pass the lane before one of them ends.
+/// The caller's items are those that cannot end before the caller's wait. Besides the slot of its present run, an item
+/// may have a slot for its next run.
 fn is_blocked(worker: &WorkerThread, lane: *const Limiter) -> bool {
     let is_in_lane = |current: &Current| std::ptr::eq(current.lane(), lane);
     let slots = |current: Current| u64::from(is_in_lane(&current)) + u64::from(keeps_slot(&current, lane));
@@ -224,11 +226,12 @@ fn is_blocked(worker: &WorkerThread, lane: *const Limiter) -> bool {
     queue.limiters().any(|own| std::ptr::eq(own, lane) && are_all_slots_held(&queue, own, held))
 }
 
-/// Returns whether all slots of this limiter of the queue are held. `held` returns the number of slots that are held by
-/// items which cannot end before the caller. While the queue is frozen, the answer refers to the slots that the limiter
-/// has when the queue is not frozen. If the answer is true, the caller sees the effects of all items that are done.
+/// Returns whether the caller's items hold all slots of this limiter of the queue. The caller's items are those that
+/// cannot end before the caller, and `held` returns the number of slots that they hold. While the queue is frozen, the
+/// answer refers to the slots that the limiter has when the queue is not frozen. If the answer is true, the caller sees
+/// the effects of all items that are done.
 ///
-/// `held` is called last, because another thread may take a slot for a next run away at any time.
+/// `held` is called last, because another thread may take away the slot for an item's next run at any time.
 pub(super) fn are_all_slots_held(queue: &Queue, limiter: &Limiter, held: impl FnOnce() -> u64) -> bool {
     let word = limiter.cell.load();
     let max = match word.max() {

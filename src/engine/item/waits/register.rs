@@ -1,34 +1,34 @@
-//! The register of waiting items. Debug builds keep the register so that they can refuse a wait that closes a cycle
-//! among these items.
+//! The register of waiting items. Debug builds keep the register so that they can refuse a wait that closes a cycle of
+//! waiting items.
 //!
 //! An item is registered while it waits without a timeout. A wait for a one-shot that has a deadline and has not begun
-//! ends at the deadline, because the waiting thread then cancels the one-shot. So the register treats this wait as one
-//! that always ends, even if the one-shot belongs to a scope that the waiting item has opened. An item is also
-//! registered while it has an open scope, because the item cannot end before the scope ends. Before a wait begins,
-//! [`policy::waits`](crate::policy::waits) decides under the register's lock whether the wait would ever end. So a
-//! cycle is found when the last of its waits is about to begin. The wait at the end of a scope is not checked, but each
-//! spawn into the scope is checked. Other events are not checked, with one exception: a waiting item may be given a
-//! slot for its next run. If the item is stuck for this reason, the register logs a report, and the item keeps waiting.
-//! If a lowered limit makes a wait endless, the register notices this only when it checks a later endless wait.
+//! ends at the deadline, because the waiting thread then cancels the one-shot. The register treats a wait that a
+//! deadline ends as one that always ends, even if the one-shot belongs to a scope that the waiting item has opened. An
+//! item is also registered while it has an open scope, because the item cannot end before the scope ends. Before a wait
+//! begins, [`policy::waits`](crate::policy::waits) decides under the register's lock whether the wait would ever end.
+//! So a cycle is found when the last of its waits is about to begin. The wait at the end of a scope is not checked, but
+//! each spawn into the scope is checked. The only other event that is checked is that a waiting item is given a slot
+//! for its next run. If the item is stuck because of this slot, the register logs a report, and the item keeps waiting.
+//! If a lowered limit makes a wait endless, the register notices it only when it checks a later endless wait.
 //!
-//! **No false reports.** A wait is refused only if it would never end by itself. Only a thread outside of the cycle
-//! could end it, by cancelling an awaited item. The decision never rests on outdated facts, for these reasons:
+//! **No false reports.** A wait is refused only if it would never end by itself. Only a cancel of an awaited item could
+//! end a refused wait. The decision never rests on outdated facts, for these reasons:
 //!
 //! * Before a registered item ends, or returns from its wait, its worker takes the item out of the register. For this,
 //!   the worker needs the register's lock. So while the decision is made under the lock, the worker still executes the
 //!   same item. The item holds the same slots, and keeps its limiter, its queue and its target in memory.
-//! * A wait can be over before the worker of the waiting item has noticed this. So the register keeps the target of
+//! * A wait can be over before the worker of the waiting item has noticed its end. So the register keeps the target of
 //!   each wait, and reads the target's present state. A one-shot that has ended, a signal that is set, or a flush that
 //!   is over blocks no item.
 //! * The counts of the limiters are read before the states of the targets. Between the two reads, slots can change
-//!   hands, except for the slots of stuck items. Suppose that stuck items hold all slots of a limiter, and that another
-//!   item's state is then read as not begun. That item has no slot, and will not get one.
+//!   hands, except for the slots of stuck items. If stuck items hold all slots of a limiter, another item whose state
+//!   is then read as not begun has no slot, and will not get one.
 //! * A flush is registered after it has begun and has counted its items. The tickets for which the flush waits do not
 //!   change, and a stuck item has not reported to the flush.
-//! * The register knows an item by its address. The address is not reused while the item's function runs or a thread
+//! * The register knows an item by its address. An address is not reused while its item's function runs or a thread
 //!   waits for the item. An item leaves the roll of its scope before it is over. After the end of an item, its worker
-//!   may run the waker of a task, which waits for other items. By then, the worker's
-//!   [own address](WorkerThread::outlives) stands for the item.
+//!   may run a task's waker, which may wait for other items. By then, the worker's
+//!   [own address](WorkerThread::outlives) stands for the ended item.
 //!
 //! **Forks.** A forked process has a register of its own. The child does not use the parent's register, because that
 //! register names scopes whose frames end in the child without a wait for the items. A thread of the parent may also
@@ -63,8 +63,8 @@ const KEPT: bool = cfg!(debug_assertions);
 
 static REGISTER: Register = Register(PerProcess::new());
 
-/// The nodes of the register, keyed by the address of the worker. A thread that holds this lock can take one of these
-/// locks at a time: the lock of a queue's flushes, of an item's slow-path state, or of a roll.
+/// The nodes of the register, keyed by the address of the worker. A thread that holds the register's lock takes these
+/// locks only one at a time: the lock of a queue's flushes, of an item's slow-path state, or of a roll.
 struct Register(PerProcess<Mutex<BTreeMap<usize, Node>>>);
 
 impl Register {
@@ -166,7 +166,7 @@ pub(super) fn register(target: Target<'_>) -> Result<Option<Registered>, WaitErr
     let target = unsafe { std::mem::transmute::<Target<'_>, Target<'static>>(target) };
     let mut nodes = REGISTER.lock();
     nodes.entry(worker).or_insert_with(|| Node::new(current)).target = Some(target);
-    // The scopes of the caller may never end, because of a lowered limit. Then the caller is stuck, but this wait ends.
+    // If a lowered limit keeps a scope of the caller open, the caller is stuck, but this wait ends.
     let report = report_if(&nodes, |n, node, is_blocked| {
         n == worker && node.needs_of_target(&nodes).into_iter().any(is_blocked)
     });
@@ -198,7 +198,7 @@ impl Drop for Lent {
     }
 }
 
-/// Registers a scope that the calling item opens. The item does not end before the members of the roll.
+/// Registers a scope that the calling item opens. The calling item does not end before the members of the roll.
 pub(crate) fn open_scope(roll: &Roll) -> OpenScope<'_> {
     let whose = whose();
     if let Some((worker, current)) = whose {
@@ -234,8 +234,8 @@ impl Roll {
         Self { members: Mutex::default(), origin }
     }
 
-    /// Adds an item that needs a slot of this lane. Returns the item's number. If the item that opened the scope would
-    /// be stuck because of the new item, logs a report, and returns `None`.
+    /// Adds to the roll an item that needs a slot of this lane. Returns the item's number. If the item that opened the
+    /// scope would be stuck because of the new item, logs a report, and returns `None`.
     pub(crate) fn enlist(&self, limiter: *const Limiter) -> Option<u64> {
         let need = Need::Slot(limiter.addr());
         let number = self.change(|members| {
@@ -244,7 +244,7 @@ impl Roll {
             members.next
         });
         let Some(report) = self.report_if_blocked(need) else { return Some(number) };
-        // The logger is user code, and may wait. By then, the scope no longer waits for the refused item.
+        // The logger is user code, and may wait, so the refused item first leaves the roll.
         self.strike(number);
         report!(error, "an item of a scope is refused because the scope would never end: {report}");
         None
@@ -270,7 +270,7 @@ impl Roll {
         self.change(|members| members.by_number.insert(number, Member { need: Need::End(item), item }));
     }
 
-    /// Removes a member that is over.
+    /// Removes from the roll a member that is over.
     pub(crate) fn strike(&self, number: u64) {
         self.change(|members| members.by_number.remove(&number));
     }
@@ -306,7 +306,7 @@ fn take_out(
 }
 
 /// Returns a report if one of the nodes that `is_asked_for` selects is stuck. The report tells which item waits for
-/// which. The third argument of `is_asked_for` tells whether stuck items block a need.
+/// which other item. The third argument of `is_asked_for` tells whether stuck items block a need.
 fn report_if(
     nodes: &BTreeMap<usize, Node>,
     is_asked_for: impl Fn(usize, &Node, &dyn Fn(Need) -> bool) -> bool,
@@ -387,8 +387,8 @@ impl Node {
         // The needs of the wait come first, so that the chain of a report follows the wait.
         let mut needs = self.needs_of_target(nodes);
         needs.extend(members.filter(|member| !is_cancelled_in_time(member)).map(|member| member.need));
-        // The thread may be lent to the item of another worker. The register knows that item only while the other
-        // worker is registered itself.
+        // The item's thread may be lent to the item of another worker. The register knows the other worker's item only
+        // while that worker is registered.
         let inner = self.lent_to.and_then(|inner| nodes.get(&inner));
         needs.extend(inner.map(|inner| Need::End(inner.current.item.addr())));
         needs
@@ -431,9 +431,9 @@ fn need_of_work(item: &WorkItem, signal: &Signal, nodes: &BTreeMap<usize, Node>)
     let instance = item.cell.instance_of(signal);
     let need = match instance {
         Instance::None => None,
-        // The run must end first, even if the target is the run after it.
+        // The item's present run must end first, even if the target is the next run.
         _ if item.cell.load().is_running() => Some(Need::End(std::ptr::from_ref(item).addr())),
-        // The run has just ended.
+        // The awaited run has just ended.
         Instance::Running => None,
         Instance::Pending => {
             // If there is a timer, a thread may be firing it, or the timer may be held during a drain.
@@ -444,7 +444,7 @@ fn need_of_work(item: &WorkItem, signal: &Signal, nodes: &BTreeMap<usize, Node>)
             lane.map(|lane| Need::Slot(lane.addr()))
         }
     };
-    // In the meantime, a later submission may have replaced the awaited one. Then the facts above are about the later
-    // one.
+    // A later submission may have replaced the awaited one since the first read. The facts above are then about the
+    // later one.
     need.filter(|_| item.cell.instance_of(signal) == instance)
 }

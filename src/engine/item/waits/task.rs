@@ -28,8 +28,8 @@ impl SignalWait {
         poll_fn(|context| self.poll(&check, context)).await
     }
 
-    /// Polls the wait, which is ready once the signal is set. Otherwise the signal will wake the task of `context`.
-    /// [`poll`](super::poll) describes `check`.
+    /// Polls the wait, which is ready once the signal is set. If the signal is not set yet, it will wake the task of
+    /// `context`. [`poll`](super::poll) describes `check`.
     pub(crate) fn poll(
         &self,
         check: impl FnOnce() -> Result<(), WaitError>,

@@ -21,7 +21,7 @@ const ENOSYS: i32 = 38;
 /// A time that suffices to find every detectable block, if the machine is not busy.
 const A_WHILE: Duration = Duration::from_millis(30);
 
-/// Makes an executor with one CPU. The system refuses to give it the facts that `faults` names.
+/// Makes an executor with one CPU. The system refuses to give the executor the facts that `faults` names.
 fn refused(asked: Detection, faults: Faults) -> Executor {
     let builder = Executor::builder()
         .topology(TopologySource::Synthetic("core:1 pu:1".into()))
@@ -96,7 +96,8 @@ fn without_thread_states_cpu_clocks_reveal_blocks() {
     }
 }
 
-/// spec: S1.3, S2: a worker that always uses its CPU is not taken for a sleeping worker.
+/// spec: S1.3, S2: if the manager cannot read thread states, it does not take a worker that always uses its CPU for a
+/// sleeping worker.
 #[test]
 fn without_thread_states_a_busy_worker_does_not_count_as_asleep() {
     if PORTABLE {
@@ -115,8 +116,8 @@ fn without_thread_states_a_busy_worker_does_not_count_as_asleep() {
     };
     let begin = clock::now();
     let taken = || executor.undeclared_blockers().iter().map(|offender| offender.count).sum::<u64>();
-    // A worker looks asleep while another thread takes its CPU for milliseconds. The other thread may belong to another
-    // test, or may be the worker that replaces this worker.
+    // A worker looks asleep while another thread takes its CPU for milliseconds. The thread that takes the CPU may
+    // belong to another test, or may be the worker that replaces the first worker.
     let work_before_another = || {
         let (works, waits) = (queue.spawn(work).unwrap(), queue.spawn(|| ()).unwrap());
         works.join().unwrap();
@@ -139,7 +140,7 @@ fn without_thread_states_a_busy_worker_does_not_count_as_asleep() {
     assert!(holds_within(SOON, is_hog_found), "CPU clocks are read, so hogs are found");
 }
 
-/// spec: S1.3: thread states show which workers sleep, and which run again.
+/// spec: S1.3: if the manager cannot read CPU clocks, thread states show which workers sleep, and which run again.
 #[test]
 fn without_cpu_clocks_thread_states_reveal_blocks() {
     if PORTABLE {
@@ -199,7 +200,7 @@ fn without_records_of_switches_thread_states_are_sampled() {
     }
 }
 
-/// spec: S1.3: if the manager cannot wait for records, it parks, and samples thread states.
+/// spec: S1.3: if the manager cannot wait for records of context switches, it parks, and samples thread states.
 #[test]
 fn if_the_manager_cannot_wait_for_records_thread_states_are_sampled() {
     if PORTABLE {
@@ -213,7 +214,8 @@ fn if_the_manager_cannot_wait_for_records_thread_states_are_sampled() {
     blocks_are_found(&executor);
 }
 
-/// spec: S1.3: the process may run out of descriptors at any time.
+/// spec: S1.3: if the system refuses to record the context switches of a worker, for example because the process has
+/// run out of descriptors, the manager samples the worker's thread state.
 #[test]
 fn workers_whose_switches_cannot_be_recorded_are_sampled() {
     if let Err(error) = switches::permitted() {
@@ -229,7 +231,8 @@ fn workers_whose_switches_cannot_be_recorded_are_sampled() {
     }
 }
 
-/// spec: S1.3: the records may end at any time.
+/// spec: S1.3: if a worker's records of context switches cannot be read any more, the manager samples the worker's
+/// thread state.
 #[test]
 fn workers_whose_records_cannot_be_read_any_more_are_sampled() {
     if let Err(error) = switches::permitted() {

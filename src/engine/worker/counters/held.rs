@@ -1,13 +1,13 @@
-//! The counter cells that one thread holds. Each cell belongs to an account (the counts of one shard), by which the
-//! thread finds the cell.
+//! The counter cells that one thread holds. Each cell belongs to an account, which has the counts of one shard. The
+//! thread finds a cell by its account.
 //!
-//! The table consists of sets of four places. The address of an account determines the account's set. If the set is
-//! full, the thread gives up a cell of a shard that was freed. If the set has no such cell, the table grows, up to
-//! [`MOST_HELD`] places. A table of that size does not grow. Instead, the thread settles one cell of the set for each
-//! new cell: it adds the settled cell's counts to the cell's account. It settles the cells in the set's places one
-//! after the other. So a thread that alternates between a few shards finds each shard's cell with a few loads. A thread
-//! that works for too many shards takes two locks for each new cell: the lock of the new account, and the lock of the
-//! account whose cell is settled.
+//! The thread's table of cells consists of sets of four places. The address of an account determines the account's set.
+//! If this set is full, the thread gives up a cell of a shard that was freed. If the set has no cell of a freed shard,
+//! the table grows, up to [`MOST_HELD`] places. A table of [`MOST_HELD`] places does not grow any more. Instead, the
+//! thread settles one cell of the set for each new cell: it adds the settled cell's counts to the cell's account. The
+//! thread settles the cells in the set's places one after the other. So a thread that alternates between a few shards
+//! finds each shard's cell with a few loads. A thread that works for too many shards takes two locks for each new cell:
+//! the lock of the new account, and the lock of the account whose cell is settled.
 
 use std::ptr::NonNull;
 use std::sync::{Arc, Weak};
@@ -32,7 +32,7 @@ pub(super) struct AccountId(NonNull<Account>);
 #[derive(Debug)]
 pub(super) struct Held {
     worker: Arc<Worker>,
-    /// The table. It is empty, or its number of sets is a power of two.
+    /// The table of cells. It is empty, or its number of sets is a power of two.
     places: Box<[Option<Holding>]>,
     /// The position, within its set, of the place that was last reused because the set was full.
     turn: usize,
@@ -56,8 +56,8 @@ impl AccountId {
         Self(account.expect("a cell was opened for an account"))
     }
 
-    /// Returns the first place of the account's set. When the table doubles, the cells of set n go to the sets 2n and
-    /// 2n + 1.
+    /// Returns the index of the first place of the account's set in a table of this many places. When the table
+    /// doubles, the cells of set n go to the sets 2n and 2n + 1.
     #[inline]
     fn set(self, places: usize) -> usize {
         // All bits of the address are mixed, because the addresses that an allocator returns may have any pattern.
@@ -93,7 +93,8 @@ impl Held {
         &self.places[place].insert(Holding { account: Arc::downgrade(account), cell }).cell
     }
 
-    /// Finds a place for a new cell of this account. The place may still contain a cell, which the caller settles.
+    /// Finds a place for a new cell of this account. The place may still contain another cell, which the caller
+    /// settles.
     fn place_for(&mut self, id: AccountId) -> usize {
         loop {
             let set = id.set(self.places.len());
@@ -203,9 +204,9 @@ mod tests {
         assert!(accounts.iter().all(|account| counted(account) == (3, 3)));
     }
 
-    /// spec: O1.11 (counters' memory): the cells of shards that were freed make room for other cells. The table does
-    /// not grow while no more shards exist at a time than a set has places. The addresses of the accounts do not
-    /// matter.
+    /// spec: O1.11 (counters' memory): the cells of shards that were freed make room for other cells. If at no time
+    /// more shards exist than a set has places, the table does not grow. The addresses of the accounts do not matter
+    /// for this.
     #[test]
     fn cells_of_freed_shards_take_no_room() {
         let mut held = held();

@@ -38,20 +38,22 @@ pub(crate) struct Meter {
     held: RefCell<Held>,
     worker: Arc<Worker>,
     metering: Cell<Metering>,
-    /// The cell of the item that began last.
+    /// The counter cell of the item that began last.
     last: Cell<Option<Place>>,
     /// The account of the cell in `last`, or `None` if the next item begins a window.
     goes_on: Cell<Option<AccountId>>,
-    /// The place at which the items of the present window start, as long as they belong to the account in `goes_on`.
+    /// The place (home, away or stolen) at which the items of the present window start, as long as they belong to the
+    /// account in `goes_on`.
     start: Cell<Start>,
     /// Whether the window has items of several shards.
     is_mixed: Cell<bool>,
-    /// The account of the item that was running at the last noted tick. The number says how many of this account's
-    /// items the worker had begun before the present window.
+    /// The account of the item that was running at the last noted tick of the coarse clock. The number says how many of
+    /// this account's items the worker had begun before the present window.
     met: Cell<Option<(AccountId, u64)>>,
     /// The time that the coarse clock showed when the worker last read it.
     tick: Cell<Time>,
-    /// Whether a turn has begun and not ended. The item of a turn has a window of its own.
+    /// Whether a turn of a weighted queue has begun on this worker and has not ended. The item of a turn has a window
+    /// of its own.
     is_turn: Cell<bool>,
     /// The CPU time that the item of the turn has used, or `None` if the item's window has not ended.
     used_in_turn: Cell<Option<Duration>>,
@@ -88,9 +90,10 @@ impl Meter {
         meter
     }
 
-    /// Prepares the meter for an item of the shard with this account. The worker calls this before other threads can
-    /// see that the item begins. Returns whether the item begins a window, or follows an item of another shard. If so,
-    /// the caller says with [`starts`](Self::starts) at which place this item and the following ones start.
+    /// Prepares the meter for an item of the shard to which `account` belongs. The worker calls this before other
+    /// threads can see that the item begins. Returns whether the item begins a window, or follows an item of another
+    /// shard. In both cases, the caller says with [`starts`](Self::starts) at which place this item and the following
+    /// items start.
     #[inline]
     pub(crate) fn approaches(&self, account: &Arc<Account>) -> bool {
         if COUNTED && self.goes_on.get() == Some(AccountId::of(account)) {
@@ -107,7 +110,8 @@ impl Meter {
         self.start.set(start);
     }
 
-    /// Switches to the cell of this account. Ends the window first if it is full or if the coarse clock has ticked.
+    /// Switches to the cell of this account. Before that, ends the window if the window is full or if the coarse clock
+    /// has ticked.
     #[inline(never)]
     fn turns_to(&self, account: &Arc<Account>) {
         if !self.metering.get().is_empty() {
@@ -138,7 +142,8 @@ impl Meter {
         self.last.set(None);
         let mut held = self.held.borrow_mut();
         let cell = place_of(held.open(account));
-        // Once an account's cell is given up, another account may be made at the same address.
+        // Once an account's cell is given up, another account may be made at the same address. So `met` forgets such an
+        // account.
         self.met.set(self.met.get().filter(|(met, _)| held.find(*met).is_some()));
         cell
     }
@@ -161,7 +166,8 @@ impl Meter {
         Some(unsafe { place.cell.as_ref() })
     }
 
-    /// Counts an item that has ended. The worker calls this before the entry is completed and the result is known.
+    /// Counts an item that has ended. The worker calls this before it completes the entry, and before other threads
+    /// learn the item's result.
     #[inline]
     pub(crate) fn ended(&self, course: impl FnOnce() -> Course) {
         let Some(cell) = self.cell() else { return };
@@ -175,13 +181,13 @@ impl Meter {
         }
     }
 
-    /// Returns the number of items that are expected to use a tenth of a millisecond together.
+    /// Returns how many items of this worker are expected to take a tenth of a millisecond together.
     #[inline]
     pub(crate) fn span(&self) -> u32 {
         self.metering.get().span()
     }
 
-    /// Returns whether the items may be shorter than the [span](Self::span) says.
+    /// Returns whether the worker's items may be shorter than the [span](Self::span) says.
     pub(crate) fn span_grows(&self) -> bool {
         self.metering.get().grows()
     }
@@ -257,15 +263,15 @@ impl Meter {
         }
     }
 
-    /// Reads the CPU clock, ends the window, and charges one shard for the window's CPU time. Usually, this is the
-    /// shard whose item began last. A mixed window has items of several shards. It is charged to the shard whose item
-    /// was running at the last tick, if that shard has an item in the window. There is one exception: if only an
-    /// interrupted last item can have used that much time, the shard of this item is charged. `course` is the course of
-    /// the last item, if the window ends with that item.
+    /// Reads the CPU clock, ends the window, and charges one shard for the window's CPU time. Usually, the meter
+    /// charges the shard whose item began last. A mixed window has items of several shards. The meter charges a mixed
+    /// window to the shard whose item was running at the last tick, if that shard has an item in the window. There is
+    /// one exception: if only an interrupted last item can have used so much CPU time, the meter charges the shard of
+    /// that item. `course` is the course of the last item, if the window ends with that item.
     fn end_window(&self, now: Time, course: Course) {
         let total = thread_state::own_cpu_time().map(as_nanos);
-        // This reading is a system call. A kernel that preempts lazily often preempts a thread during a system call. A
-        // tick during this call must count for no item, so the next window begins after the call.
+        // Reading the CPU clock is a system call. A kernel that preempts lazily often preempts a thread during a system
+        // call. A tick during this call must count for no item, so the next window begins after the call.
         let after = clock::coarse();
         let used = match total {
             Some(total) => Duration::from_nanos(self.worker.reading.since(total)),

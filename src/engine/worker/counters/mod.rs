@@ -27,7 +27,7 @@ use crate::engine::COUNTED;
 
 use super::shared::Worker;
 
-/// The counts of one shard. Each thread that runs the shard's items has its own part of them.
+/// The counts of one shard. Each thread that runs the shard's items has its own part of these counts.
 pub(crate) type Account = counters::Account<Arc<Worker>>;
 
 /// The counts that a shard itself holds: those of rare events, and of events on threads that have no cells.
@@ -78,7 +78,7 @@ impl Events {
         }
     }
 
-    /// Counts a finding about one of the shard's items, after the finding was carried out.
+    /// Counts a finding of the manager about one of the shard's items, after the manager has acted on the finding.
     pub(crate) fn found(&self, finding: Finding) {
         match finding {
             Finding::Asleep => self.undeclared_blocks.raise(),

@@ -1,5 +1,5 @@
-//! Tests of a meter whose clocks are scripted. The worker is a thread of a machine. Only [`burn`] moves its CPU clock,
-//! only [`burn`] and [`pause`] move the time, and the coarse clock ticks every [`TICK`].
+//! Tests of a meter whose clocks are scripted. The worker is a thread of a made-up machine. Only [`burn`] advances the
+//! worker's CPU clock. Only [`burn`] and [`pause`] advance the time. The coarse clock ticks every [`TICK`].
 
 use std::sync::mpsc;
 
@@ -50,7 +50,7 @@ impl Script {
         asks
     }
 
-    /// Runs an item that only uses this much CPU time.
+    /// Runs an item that uses this much CPU time and does not sleep.
     fn burns(&self, account: usize, time: Duration) {
         self.item(account, Course::Straight, || burn(time));
     }
@@ -70,7 +70,8 @@ fn with_scripted_clocks<R: Send + 'static>(script: impl FnOnce(&Script) -> R + S
             clock::tick_every(TICK);
             tell.send(script(&Script::new())).unwrap();
         };
-        // The main thread has no CPU, and so no CPU time.
+        // The main thread of a machine has no CPU and so uses no CPU time. The script therefore runs on a thread of its
+        // own.
         let worker = thread::spawn("worker".to_owned(), None, body).unwrap();
         thread::join(worker, Until::FOREVER).unwrap();
         told.recv().expect("the script has not panicked")
@@ -81,8 +82,8 @@ const fn micros(micros: u64) -> Duration {
     Duration::from_micros(micros)
 }
 
-/// spec: O1.4 (CPU time): the queues are charged for all CPU time of their items, and for no other time. They are not
-/// charged for a search for work. An item that sleeps and a worker that rests use no CPU time.
+/// spec: O1.4 (CPU time): the queues are charged for all CPU time of their items, and for no other time. The queues are
+/// not charged for a worker's search for work. An item that sleeps and a worker that rests use no CPU time.
 #[test]
 fn all_cpu_time_of_items_is_charged_once() {
     for seed in 0..20 {
@@ -121,8 +122,8 @@ fn all_cpu_time_of_items_is_charged_once() {
     }
 }
 
-/// spec: O1.2, O1.4: for the items of one window, the meter asks only once where they start. It asks again for an item
-/// that comes after a rest, after an interrupted item, or after an item of another shard.
+/// spec: O1.2, O1.4: for the items of one window, the meter asks only once where the items start. The meter asks again
+/// for an item that comes after a rest, after an interrupted item, or after an item of another shard.
 #[test]
 fn a_worker_looks_around_once_for_the_items_of_a_window() {
     with_scripted_clocks(|script| {
@@ -173,8 +174,9 @@ fn queues_whose_short_items_alternate_are_charged_for_their_shares() {
     assert!((found - due).abs() < 0.1, "a share of {found:.3}, and not {due:.3}");
 }
 
-/// spec: O1.4 (CPU time): an item sleeps after a few short items of another queue. The queue of this item is charged
-/// for the CPU time that the short items cannot have used. The next item has a window of its own.
+/// spec: O1.4 (CPU time): an item sleeps after a few short items of another queue in the same window. The short items
+/// cannot have used most of the window's CPU time, so the queue of the sleeping item is charged for the whole window.
+/// The next item has a window of its own.
 #[test]
 fn an_item_that_sleeps_is_charged_for_its_own_cpu_time() {
     let [before, after] = with_scripted_clocks(|script| {
@@ -193,8 +195,8 @@ fn an_item_that_sleeps_is_charged_for_its_own_cpu_time() {
     assert_eq!(after, [micros(1050), micros(2003)], "the short items of the same window are not told apart");
 }
 
-/// spec: B3.2 (queues with backlogs share by their weights): a turn pays for the CPU time of its own item. It pays
-/// nothing if the item does not run.
+/// spec: B3.2 (queues with backlogs share by their weights): a turn pays for the CPU time of its own item. A turn whose
+/// item does not run pays nothing.
 #[test]
 fn a_turn_is_measured_by_its_item_alone() {
     // The coarse clock ticks during the turn's item only if 350 items come before it.
