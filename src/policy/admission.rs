@@ -1,25 +1,26 @@
-//! The slots of a limiter: at most `max` items of a queue are active, and the others wait in order.
+//! The slots of a limiter: at most `max` items of a queue are active, and its other items wait in order.
 //!
 //! An item is *active* from the moment it gets a slot until it is done. An active item is on a pool's worklist, or it
-//! runs. An item that must wait for a slot is first *coming* and then *listed*. While it is coming, the word counts it
-//! as on its way to the list. One word counts the active, the coming and the listed items. So a thread admits an item,
-//! hands over a slot or frees a slot in one atomic step. A flush learns in one step how many items are in flight.
+//! runs. An item that must wait for a slot is first *coming*, while it is on its way to the list, and then *listed*.
+//! One word counts the active, the coming and the listed items of the limiter. So a thread admits an item, hands over a
+//! slot or frees a slot in one atomic step. A flush learns in one step how many items are in flight.
 //!
-//! The issuer counts an item before it puts the item on the list. So a flush that begins between these two steps finds
-//! the item. A slot is handed over only while an item counts as listed, so the list then holds an item that can take
-//! the slot. If a slot becomes free while items are coming but none is listed, the first item that is listed takes the
-//! slot.
+//! An issuer counts an item as coming before it puts the item on the list. So a flush that begins between these two
+//! steps finds the item. A slot is handed over only while an item counts as listed, so the list then holds an item that
+//! can take the slot. If a slot becomes free while items are coming but none is listed, the first item that is listed
+//! takes the slot.
 //!
 //! The word counts items but does not identify them. A slot that is handed over goes to the first item on the list,
-//! even if that item's issuer has not counted the item as listed yet. After such a handover, another item remains on
-//! the list and counts as coming. So a new item must wait behind coming items as well as behind listed items.
+//! even if that item's issuer has not counted the item as listed yet. After a handover to such an item, another item
+//! remains on the list and counts as coming. So a new item must wait behind coming items as well as behind listed
+//! items.
 //!
-//! The limit can change at any time. After it is lowered, all active items still finish. After it is raised, the thread
-//! that raised it starts listed items one by one ([`Admission::start_listed`]). Until that thread has finished, slots
-//! can be free while items are listed. New items then wait behind the listed items.
+//! The limit can change at any time. After the limit is lowered, all active items still finish. After a thread has
+//! raised the limit, this thread starts listed items one by one ([`Admission::start_listed`]). Until it has finished,
+//! slots can be free while items are listed, and new items wait behind the listed items.
 //!
-//! The *intake* of a limiter says which items are admitted. The intake is shut when the queue ends. The intake is part
-//! of the word. So once the intake has changed, every admission follows the new intake.
+//! The *intake* of a limiter says which new items the limiter admits. When the queue ends, the intake is shut. The
+//! intake is part of the word, so once the intake has changed, every admission follows the new intake.
 //!
 //! While a flush waits for the items in flight that it has counted, the limiter is *flushing*. While the limiter is
 //! flushing, an issuer takes a ticket for a new item before it counts the item. The step that lists an item, or takes
@@ -35,7 +36,7 @@ use std::iter::Sum;
 
 pub(crate) use self::many::{AdmitMany, Admitted, Arrived};
 
-/// The highest `max_active` (the kernel's documented WQ_MAX_ACTIVE).
+/// The highest `max_active` of any queue that is not plain unbound (the kernel's documented WQ_MAX_ACTIVE).
 pub(crate) const MAX_ACTIVE_LIMIT: usize = 512;
 
 /// The highest `max_active` of a plain unbound queue, whose items are meant to block.
@@ -44,8 +45,7 @@ pub(crate) const MAX_ACTIVE_UNBOUND: usize = 2000;
 /// The `max_active` of a queue whose user sets no limit.
 pub(crate) const MAX_ACTIVE_DEFAULT: usize = 256;
 
-/// The value of the limit for a limiter that gives every item a slot immediately. The worklist keeps the items in
-/// order.
+/// The limit of a limiter that gives every item a slot immediately. The worklist then keeps the items in order.
 pub(crate) const NO_LIMIT: usize = usize::MAX;
 
 /// The maximum number of items that a limiter counts as coming while flushes hold them back. Any further items that
@@ -66,8 +66,8 @@ const INTAKE: u32 = 35;
 const INTAKE_MASK: u64 = (1 << 2) - 1;
 const LISTED: u32 = 37;
 const LISTED_MASK: u64 = (1 << 27) - 1;
-/// A limiter with this many listed items is full. The word can count more items, so an issuer that does not know yet
-/// that the limiter is full still finds room.
+/// A limiter with this many listed items is full. The word can count more listed items than that, so an issuer that
+/// does not know yet that the limiter is full still finds room.
 const LISTED_LIMIT: u64 = 100_000_000;
 
 /// The slots of one limiter, and the number of items that wait for a slot.
@@ -79,9 +79,9 @@ pub(crate) struct Admission(u64);
 pub(crate) enum Intake {
     /// All items are admitted.
     Open,
-    /// All items are admitted and counted: see [`protocol::drain`](crate::protocol::drain).
+    /// All items are admitted, and their issuers count them: see [`protocol::drain`](crate::protocol::drain).
     Counted,
-    /// Only items that continue work in flight are admitted, and they are counted.
+    /// Only items that continue work in flight are admitted, and their issuers count them.
     Draining,
     /// No item is admitted.
     Shut,
@@ -91,16 +91,16 @@ pub(crate) enum Intake {
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Admit {
-    /// The item has a slot: put it on the pool's worklist.
+    /// The item has a slot: the issuer puts it on the pool's worklist.
     Start,
-    /// The item has no slot: put it on the waiting list, then call [`Admission::list`].
+    /// The item has no slot: the issuer puts it on the waiting list, then calls [`Admission::list`].
     Wait,
-    /// The limiter is flushing: take a ticket, and repeat the call through [`Admission::beside_flush`]. The word
-    /// is unchanged.
+    /// The limiter is flushing: the issuer takes a ticket, and repeats the call through [`Admission::beside_flush`].
+    /// The word is unchanged.
     Flushing,
-    /// The item is not admitted, and the word is unchanged. If the answer comes from [`Admission::admit_unless_full`],
-    /// the limiter is [full](Admission::is_full). If it comes from `admit_here`, no slot is free. If it comes from
-    /// another transition, the word cannot count another waiting or coming item.
+    /// The item is not admitted, and the word is unchanged. From [`Admission::admit_unless_full`], this answer means
+    /// that the limiter is [full](Admission::is_full). From `admit_here`, it means that the item would have to wait for
+    /// a slot. From any other transition, it means that the word cannot count another item.
     Full,
     /// The intake does not admit the item. The word is unchanged.
     Refused,
@@ -121,7 +121,7 @@ pub(crate) enum NotAdmitted {
 pub(crate) enum Slot {
     /// The slot belongs to the first item on the waiting list: the caller starts that item.
     Handed,
-    /// The caller does nothing.
+    /// No slot was handed over: the caller does nothing.
     Free,
     /// The limiter is closed, and no item is in flight any more: the caller tells the limiter's owner.
     Last,
@@ -158,7 +158,7 @@ impl Admission {
         self.0 >> MAX & COUNT_MASK
     }
 
-    /// Returns the number of coming items. These items are on their way to the list.
+    /// Returns the number of coming items, which are on their way to the list.
     pub(crate) const fn coming(self) -> u64 {
         self.0 >> COMING & COMING_MASK
     }
@@ -178,8 +178,8 @@ impl Admission {
         self.0 & FLUSHING != 0
     }
 
-    /// Returns whether every item gets a slot immediately. In such a limiter, the list stays empty. The `active` field
-    /// cannot count all active items, so the `listed` field counts the rest.
+    /// Returns whether every item gets a slot immediately. In a limiter without a limit, the list stays empty, and the
+    /// `listed` field counts the active items for which the `active` field has no room.
     const fn has_no_limit(self) -> bool {
         self.max() == COUNT_MASK
     }
@@ -206,11 +206,11 @@ impl Admission {
     /// Returns whether the queue should refuse more items. The answer is true if at least a hundred million items are
     /// listed, or if the count of coming items has reached half of its maximum.
     pub(crate) const fn is_full(self) -> bool {
-        // Usually no item waits. The first comparison shows this at once.
+        // Usually no item waits, which the first comparison shows at once.
         self.0 >> COMING != 0 && (self.listed() >= LISTED_LIMIT || self.coming() >= COMING_MASK / 2)
     }
 
-    /// Returns whether a worker could begin another item now.
+    /// Returns whether a slot is free and the intake is open, so that a worker could begin a fork now.
     #[inline]
     pub(crate) fn takes_fork(self) -> bool {
         self.active() < self.max() && self.intake() == Intake::Open
@@ -223,7 +223,7 @@ impl Admission {
         self.admit_open_or_closed()
     }
 
-    /// Does the same as [`admit`](Self::admit), even if the limiter is closed.
+    /// Admits an item as [`admit`](Self::admit) does, even if the limiter is closed.
     #[inline]
     const fn admit_open_or_closed(self) -> (Self, Admit) {
         // The comparison shows that no item is coming or listed, no flush is under way, and the intake is open.
@@ -244,7 +244,7 @@ impl Admission {
         if self.is_full() { (self, Admit::Full) } else { self.admit() }
     }
 
-    /// Admits an item for which the intake `by` holds, and which its issuer counts. The item is refused only if the
+    /// Admits an item that its issuer counts under the intake `by`. The item is refused only if the
     /// limiter's own intake is shut or is stricter than `by`.
     pub(crate) fn admit_counted(self, by: Intake) -> (Self, Admit) {
         match self.intake() {
@@ -258,8 +258,8 @@ impl Admission {
     }
 
     /// Admits an item whose issuer runs it without delay. The item gets a free slot if no other item waits for one.
-    /// Otherwise it is not admitted, and the answer is [`Admit::Full`]. The thread that takes a fork may hold no handle
-    /// to the queue. The limiter may then be closed, but the forking item is still in flight in it.
+    /// Otherwise, the item is not admitted, and the answer is [`Admit::Full`]. A thread that takes a fork may hold no
+    /// handle to the queue, so the limiter may be closed. The item that forked is then still in flight in the limiter.
     pub(crate) const fn admit_here(self) -> (Self, Admit) {
         match self.admit_open_or_closed() {
             (_, Admit::Wait) => (self, Admit::Full),
@@ -321,7 +321,7 @@ impl Admission {
 
     /// Counts a coming item as listed after the issuer has put it on the list. On `Handed`, a slot is free, and the
     /// caller gives the slot to the list's first item. The answer is also `Handed` if the intake was shut in the
-    /// meantime. In that case, the thread that empties the list may have finished already, so the caller must take the
+    /// meantime. The thread that empties a shut limiter's list may have finished already, so the caller must take the
     /// first item off the list.
     pub(crate) const fn list(self) -> (Self, Slot) {
         let arrived = self.minus(COMING);
@@ -337,8 +337,8 @@ impl Admission {
         self.plus(COMING).list()
     }
 
-    /// Takes a coming item out of the count. After that, only [`list_uncounted`](Self::list_uncounted) can count the
-    /// item as listed.
+    /// Takes a coming item out of the count of coming items. After a withdrawal, only
+    /// [`list_uncounted`](Self::list_uncounted) can count the item as listed.
     pub(crate) const fn withdraw(self) -> Self {
         debug_assert!(self.coming() > 0);
         self.minus(COMING)
@@ -346,8 +346,8 @@ impl Admission {
 
     /// Completes an active item. Hands its slot to the first item on the list, or frees the slot. While the intake is
     /// shut, [`recall`](Self::recall) empties the list, so the slot is usually freed. But if more items are active than
-    /// any limit allows, `recall` may have left items on the list. The slot then goes to the first of these items. This
-    /// item is given up (completed without a run), as are most of the active items.
+    /// any limit allows, `recall` may have left items on the list. In that case, the slot goes to the first item on the
+    /// list, and this item is given up (completed without a run).
     pub(crate) const fn complete(self) -> (Self, Slot) {
         if self.listed() > 0 && self.has_no_limit() {
             return self.minus(LISTED).freed();
@@ -375,14 +375,15 @@ impl Admission {
         (Self(self.0 | FLUSHING), Found { in_flight: self.in_flight(), coming: self.coming() })
     }
 
-    /// Ends the flush, because all items that it counted are done. From now on, new items need no ticket.
+    /// Ends the flush, because all items that it counted are done. After the end of the flush, new items need no
+    /// ticket.
     pub(crate) fn end_flush(self) -> (Self, ()) {
         debug_assert!(self.is_flushing());
         (Self(self.0 & !FLUSHING), ())
     }
 
-    /// Closes the limiter when the queue's last handle is dropped. No item arrives after that. Returns `Last` if no
-    /// item is in flight.
+    /// Closes the limiter when the queue's last handle is dropped. At a closed limiter, only forks of items in flight
+    /// arrive. Returns `Last` if no item is in flight.
     pub(crate) const fn close(self) -> (Self, Slot) {
         let slot = if self.in_flight() == 0 { Slot::Last } else { Slot::Free };
         (Self(self.0 | CLOSED), slot)

@@ -1,9 +1,9 @@
-//! Decides whether the manager heeds the rings of switch records, by the number of their false alarms. (The system
-//! writes a record into a worker's *ring* when the worker's thread gives its CPU away.)
+//! Decides, by the number of false alarms, whether the manager heeds the rings of switch records. The system writes a
+//! record into a worker's *ring* when the worker's thread gives its CPU away.
 //!
 //! In a *false alarm*, a ring wakes the manager although the ring's worker does not sleep: another thread has only
 //! taken the worker's CPU. If the rings give many false alarms, they cost more than checks of the pools without rings
-//! would cost. In that case, the manager ignores the rings for some checks.
+//! would cost. So after many false alarms, the manager ignores the rings for some checks of the pools.
 //!
 //! The false alarms of all rings count together, because a check of a pool costs about the same for one ring and for
 //! many. If each ring were judged by itself, many workers that share their CPUs with other threads could wake the
@@ -23,8 +23,8 @@ use super::watch::{BRISK_LONGEST, LONGEST, PERIOD, SHORTEST};
 /// After this many false alarms, the manager ignores the rings.
 const MOST: u8 = 16;
 
-/// An alarm is forgotten after this time. So the rings are ignored only if their false alarms wake the manager more
-/// often than checks without rings would.
+/// Each time this much time has passed, the manager forgets one false alarm. So the manager ignores the rings only if
+/// their false alarms wake the manager more often than checks without rings would.
 const FORGOTTEN_AFTER: Duration = LONGEST;
 
 /// The number of checks for which the manager ignores the rings at first.
@@ -34,7 +34,7 @@ const IGNORED_CHECKS: u16 = 16;
 /// 6 s if the pool has siblings, and in 12 s otherwise.
 const MOST_IGNORED_CHECKS: u16 = 4096;
 
-/// The recent false alarms of all rings. This is a plain value.
+/// The recent false alarms of all rings, as a plain value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct FalseAlarms {
     /// The number of false alarms that are not forgotten yet.
@@ -105,7 +105,8 @@ pub(crate) enum Hearing {
 
 impl Hearing {
     /// Returns the time within which the manager must check the worker's pool again. Returns `None` if no check is
-    /// needed, because the ring wakes the manager. `shares` says whether the pool has siblings, which take its items.
+    /// needed, because the ring wakes the manager. `shares` says whether the pool has siblings, which can take the
+    /// pool's items.
     pub(crate) const fn check_within(self, shares: bool) -> Option<Duration> {
         match self {
             Self::Wakes => None,
@@ -122,8 +123,8 @@ impl Hearing {
 mod tests {
     use super::*;
 
-    /// Returns the number of false alarms, at this interval, after which the rings are ignored. Returns `None` if the
-    /// manager still heeds the rings after 1000 alarms.
+    /// Returns the number of false alarms after which the manager ignores the rings, if the alarms come at this
+    /// interval. Returns `None` if the manager still heeds the rings after 1000 alarms.
     fn ignored_after(mut alarms: FalseAlarms, interval: Duration) -> Option<u32> {
         let mut now = Time::from_nanos(0) + Duration::from_secs(1);
         (1..=1000).find(|_| {
@@ -133,7 +134,7 @@ mod tests {
         })
     }
 
-    /// spec: S1.10: only a ring that wakes the manager replaces checks.
+    /// spec: S1.10: a pool goes unchecked only if a ring wakes the manager when the worker falls asleep.
     #[test]
     fn a_pool_is_checked_soon_if_a_sleep_may_go_unnoticed() {
         let within = |hearing: Hearing, shares| hearing.check_within(shares).map(|time| time.as_micros());
@@ -144,7 +145,7 @@ mod tests {
         assert_eq!(with_siblings, [None, Some(250), Some(250), Some(1000), Some(1500)]);
     }
 
-    /// spec: S1.10 (the cost of records)
+    /// spec: S1.10 (the cost of records): the manager ignores rings whose false alarms come too often.
     #[test]
     fn rings_are_ignored_if_they_alarm_more_often_than_checks_would() {
         let micros = Duration::from_micros;
@@ -180,7 +181,7 @@ mod tests {
         checks
     }
 
-    /// spec: S1.10 (the cost of records): rings that alarm again and again are seldom heeded.
+    /// spec: S1.10 (the cost of records): the manager seldom heeds rings that give false alarms again and again.
     #[test]
     fn rings_that_soon_alarm_again_are_ignored_for_longer() {
         let second = Duration::from_secs(1);

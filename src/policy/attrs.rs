@@ -77,7 +77,7 @@ impl Attrs {
         self
     }
 
-    /// Sets how near to their issuer the items run.
+    /// Sets the scope, which says how near to their issuer the items run.
     #[doc(alias = "affn_scope")]
     pub fn scope(mut self, scope: AffinityScope) -> Self {
         self.scope = scope;
@@ -111,7 +111,7 @@ impl Attrs {
         self.scope == AffinityScope::Default
     }
 
-    /// Returns the same attributes, but with the executor's nice level.
+    /// Returns these attributes without a nice level, so that the queue's default nice level applies.
     #[cfg_attr(
         not(all(unix, feature = "control")),
         allow(dead_code, reason = "asked for over the control socket")
@@ -120,7 +120,7 @@ impl Attrs {
         Self { nice: None, ..self }
     }
 
-    /// Returns the same attributes, but with all CPUs that the executor allows.
+    /// Returns these attributes without a set of CPUs, so that all CPUs that the executor allows apply.
     #[cfg_attr(
         not(all(unix, feature = "control")),
         allow(dead_code, reason = "asked for over the control socket")
@@ -136,7 +136,7 @@ impl Attrs {
     }
 
     /// Returns the attributes of the queue's pools. `nice` is the queue's nice level, which applies if the attributes
-    /// set none. The attributes must have no [`fault`](Self::fault).
+    /// set no nice level. The attributes must have no [`fault`](Self::fault).
     pub(crate) fn resolve(&self, managed: bool, nice: i32, defaults: &AttrDefaults) -> PoolAttrs {
         let allowed = self.cpus.as_ref().map(|cpus| cpus.intersection(&defaults.cpus));
         PoolAttrs {

@@ -8,10 +8,10 @@
 //! until some items of these queues begin. (Network switches divide their memory among ports by this rule, which is
 //! called *dynamic thresholds*.)
 //!
-//! The rule is the same for items and for bytes. A queue without pending items may always have one, of any size.
+//! The same rule applies to items and to bytes. A queue without pending items may always accept one item, of any size.
 //! Without this exception, the queue would have to wait for the items of other queues, and those items may wait for an
 //! item of this queue. So the executor may have as many items beyond the bound as it has queues. While a delayed item
-//! waits for its time, its bytes count, but it does not count as an item.
+//! waits for its time, its bytes count towards the bound on bytes, but it does not count towards the bound on items.
 
 #![forbid(unsafe_code)]
 
@@ -24,7 +24,7 @@ const SHARE: u64 = 8;
 pub(crate) const fn most(bound: u64, pending: u64, own: u64) -> u64 {
     let free = bound.saturating_sub(pending);
     // Each further item also takes up free room. `more` is the number of further items that the queue can take. The
-    // items come one by one, each of them only while the queue has less than its share.
+    // queue takes these items one by one, each of them only while it has less than its share.
     let more = (free.saturating_add(1).saturating_mul(SHARE)).saturating_sub(own) / (SHARE + 1);
     if own == 0 && more == 0 { 1 } else { own + more }
 }
@@ -32,14 +32,14 @@ pub(crate) const fn most(bound: u64, pending: u64, own: u64) -> u64 {
 /// An item counts for at most this many bytes, so that no sum overflows.
 const MOST_BYTES: u64 = 1 << 48;
 
-/// Returns the number of bytes that an item of this size counts for.
+/// Returns the number of bytes for which an item of size `bytes` counts.
 pub(crate) const fn counted(bytes: u64) -> u64 {
     if bytes < MOST_BYTES { bytes } else { MOST_BYTES }
 }
 
 /// Decides whether an item with this many bytes may become pending. The pending items of the item's queue have `own`
-/// bytes now, and the pending items of all queues have `pending` bytes. The executor permits `bound`. If the item may
-/// become pending, returns the bytes of all queues and the bytes of the item's queue. Both include the item.
+/// bytes now, and the pending items of all queues have `pending` bytes. The executor permits `bound` bytes. If the item
+/// may become pending, returns the bytes of all queues and the bytes of the item's queue, both with the item.
 pub(crate) fn with_item(bound: u64, pending: u64, own: u64, bytes: u64) -> Option<(u64, u64)> {
     let (pending_then, own_then) = (pending.checked_add(bytes)?, own.checked_add(bytes)?);
     (own == 0 || own_then <= most(bound, pending, own)).then_some((pending_then, own_then))
@@ -71,7 +71,7 @@ mod tests {
         assert_eq!(most(u64::MAX, 0, 0), u64::MAX / 9);
     }
 
-    /// spec: B4.2: two queues with endless backlogs share the room, and leave some for a third one.
+    /// spec: B4.2: two queues with endless backlogs share the room, and leave some room for a third queue.
     #[test]
     fn queues_with_long_backlogs_share_the_room() {
         let bound = 1700;

@@ -1,22 +1,22 @@
 //! Finds the workers of a watched pool that count as running but do not use a CPU, and the workers that use a CPU for
 //! too long. The detector keeps its observations of each worker from one check to the next.
 //!
-//! A worker that counts as running keeps other workers from starting. If that worker sleeps without a guard, the other
-//! workers wait although a CPU is free. So the detector takes the sleeping worker out of the count, and puts it back
-//! when the worker is seen to run again. A worker that runs without a pause keeps the CPU of its pool to itself. The
-//! detector takes such a worker out of the count as well, for the rest of its item. A preempted worker does not count
-//! as asleep.
+//! A worker that counts as running keeps other workers from starting. If a worker that counts as running sleeps without
+//! a guard, the other workers wait although a CPU is free. So the detector takes the sleeping worker out of the count,
+//! and puts it back when the worker is seen to run again. A worker that runs without a pause keeps the CPU of its pool
+//! to itself. The detector takes such a worker out of the count, too, until the worker's item ends. A preempted worker
+//! does not count as asleep.
 //!
 //! Facts about threads cost system calls, so a check asks [`Facts`] only for the facts that make a difference. A
-//! finding is about the *word* of a worker, which was read before the facts. The finding is carried out only if the
-//! word is still the same.
+//! finding is about the *word* of a worker, which the check reads before the facts. The finding is carried out only if
+//! the worker's word is still the same.
 //!
-//! The detector has these limits. A check makes a system call for each worker that was found asleep, because it reads
-//! the worker's clock. If many workers are asleep, not every check reads their clocks. If a worker sleeps briefly again
-//! and again, the detector keeps taking the worker out and putting it back. The pace (`pace.rs`) limits how many
+//! The detector has these limits. A check makes a system call for each worker that was found asleep, because the check
+//! reads the worker's clock. If many workers are asleep, not every check reads their clocks. If a worker sleeps briefly
+//! again and again, the detector keeps taking the worker out and putting it back. The pace (`pace.rs`) limits how many
 //! workers are out of the count at the same time. A worker that was found asleep may run again after the watch of its
-//! pool has ended. Such a worker is put back when the pool is next watched, or at the end of the worker's item. Until
-//! then, the pool may run one worker too many.
+//! pool has ended. Such a worker is put back into the count when the pool is next watched, or at the end of the
+//! worker's item. Until the worker is put back, the pool may run one worker too many.
 
 #![forbid(unsafe_code)]
 
@@ -81,7 +81,7 @@ pub(crate) struct Findings {
     /// The earliest time at which a further finding is possible. The value is `None` if this check foresees no further
     /// finding.
     pub(crate) next: Option<Time>,
-    /// Whether a worker has begun an item, joined the pool or left the pool since the last check.
+    /// Whether a worker has begun an item, joined the pool or left the pool since the last check of the pool.
     pub(crate) progress: bool,
 }
 
@@ -108,14 +108,15 @@ struct Sighting {
 /// The readings of a worker's CPU time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Clock {
-    /// The CPU time at the first check of this stretch, or at the last check that showed that the thread had slept.
+    /// The CPU time at the last check that showed that the thread had slept. If no check of the present stretch has
+    /// shown that, the CPU time at the stretch's first check.
     base: Duration,
-    /// The number of times that the thread had slept so far. A check reads this number once for each value of `base`.
-    /// Until then, it is `None`.
+    /// The number of times that the thread had slept so far. `None` until a check reads this number, which happens once
+    /// for each value of `base`.
     sleeps: Option<u64>,
     /// The CPU time at the last reading.
     last: Duration,
-    /// The time since which the CPU time has been the same.
+    /// The time since which the CPU time has not changed.
     still_since: Time,
 }
 
@@ -149,7 +150,7 @@ impl BlockingDetector {
         Findings { pace: look.pace, ..look.findings }
     }
 
-    /// Returns for each worker the time of the first check after it began its latest item.
+    /// Returns for each worker the time of the first check after the worker began its latest item.
     pub(crate) fn began(&self) -> Vec<(WorkerId, Time)> {
         self.sightings.iter().map(|known| (known.worker, known.began)).collect()
     }
@@ -179,7 +180,7 @@ impl Look {
     ) -> Self {
         let out = |phase| workers.iter().filter(|(_, word)| word.phase() == phase).count();
         let (asleep, hogs) = (out(Phase::Asleep), out(Phase::Hog));
-        // A sleeper whose word has changed has come back.
+        // A sleeper whose word has changed has come back: its sleep has ended.
         let still_sleeps = |known: &Sighting| {
             let at = workers.binary_search_by_key(&known.worker, |(id, _)| *id);
             at.is_ok_and(|at| workers[at].1 == known.word)
@@ -190,8 +191,8 @@ impl Look {
         Self { findings: Findings::default(), pace, criteria, now, asleep, hogs, reads_clocks: true }
     }
 
-    /// Decides whether the check reads the clocks of all sleepers. `last` is the time of the last check that read them
-    /// all. Returns the new value of this time.
+    /// Decides whether the check reads the clocks of all sleepers. `last` is the time of the last check that read all
+    /// these clocks. Returns the new value of `last`.
     fn decide_on_clocks(&mut self, last: Time) -> Time {
         let due = last + (self.asleep as u32 * PER_SLEEPER).min(RECHECK);
         self.reads_clocks = due <= self.now;
@@ -258,9 +259,9 @@ impl Look {
         }
         let sleeps = facts.sleeps_so_far(sighting.worker);
         if sleeps.is_some() && sleeps != clock.sleeps {
-            // The thread has slept between two checks, or no check has read its number of sleeps for this base. The
-            // latter happens if the threshold is short or this check is late. The thread may have slept in this case,
-            // too. If it sleeps no more, it is found once it has used the threshold again.
+            // The thread has slept between two checks, or no check has read its number of sleeps for this base. No
+            // check has read the number if the threshold is short or this check is late. The thread may have slept in
+            // this case, too. If it sleeps no more, it is found once it has used the threshold's CPU time again.
             (clock.base, clock.sleeps) = (clock.last, sleeps);
             return self.come_back(self.now + threshold);
         }

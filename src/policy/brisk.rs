@@ -1,33 +1,36 @@
 //! Decides whether the items of a pool are so short that a small backlog is left to the workers that run.
 //!
-//! A woken worker arrives after some 5 to 50 µs, and the thread that wakes it pays some 2 µs. If the workers that run
-//! take the backlog in that time, the woken worker arrives in vain. In a pool of several CPUs, an issuer that wakes a
-//! worker for each no-op is slower than a single worker that runs the no-ops. So the pool runs out of work after each
-//! item, and the issuer has to wake a worker for each item. A woken worker of a sibling pool also moves cache lines,
-//! which all pods share, to its own CPU. These moves can cost a hundred times as much as the items.
+//! A woken worker arrives after some 5 to 50 µs, and the thread that wakes it pays some 2 µs. If the running workers
+//! take the backlog before a woken worker arrives, the woken worker arrives in vain. In a pool of several CPUs, an
+//! issuer that wakes a worker for each no-op is slower than a single worker that runs the no-ops. Because the issuer is
+//! slower, the pool runs out of work after each item, and the issuer has to wake a worker for the next item. A woken
+//! worker of a sibling pool also moves cache lines, which all pods share, to its own CPU. These moves can cost a
+//! hundred times as much as the items.
 //!
 //! So a pool is *brisk* while its items are short and many. A brisk pool leaves [`AHEAD`] items to each of its workers.
-//! While a worker runs, or while two workers are on their way, a push neither wakes another worker nor offers anything
-//! to siblings, unless woken workers are late. Instead, each worker *takes stock* after some of its items. It judges
-//! the pool, and wakes a worker if there are too many items for the workers that run. It also offers siblings the items
-//! that the pool does not keep. A worker that was woken wakes the next one by the same rule. After every [`STRIDE`]
-//! items that a thread has left to workers, the thread checks the pool of the last of these items in the same way. A
-//! thread that pushes items slowly leaves few items to workers ([`Habit`]). A worker that blocks is replaced at once,
-//! as in any pool.
+//! While a worker of a brisk pool runs, or while two woken workers are on their way, a push wakes no worker and offers
+//! nothing to siblings, unless woken workers are late. Instead, each worker *takes stock* after some of its items. A
+//! worker that takes stock judges the pool, and wakes another worker if the running workers have too many items. It
+//! also offers siblings the items that the pool does not keep for its own workers. A woken worker, too, wakes another
+//! worker if the running workers have too many items. After every [`STRIDE`] items that a thread has left to workers,
+//! the thread checks whether the workers in the pool of the last of these items have too many items. A thread that
+//! pushes items slowly leaves few items to workers ([`Habit`]). A worker that blocks is replaced at once, as in any
+//! pool.
 //!
-//! Items may turn out to be long while the pool is brisk. So the manager checks a brisk pool at least every 1.5 ms. It
-//! checks other pools with siblings equally often, except those that it has reason to check rarely. If work is pending
-//! and a CPU is free, each check wakes a worker. Each check also offers siblings the items that the pool does not keep.
-//! The pool stops being brisk if it has begun few items since the last check, or no more items than it leaves to its
-//! workers. Workers are then woken for all its items. So after two checks, one of three things is true of an item: the
-//! item has begun, a worker is woken for it, or siblings may take it. Siblings may take it because the pool's workers
-//! have taken all the items before it, or because the pool has offered it. This reasoning relies on the order of the
-//! items. So the pool keeps nothing for its workers while its sideline, a list of entries that precede the worklist,
-//! comes first. Between the [parts](super::parts) of a worklist there is no order. So if the worker of a CPU is busy, a
-//! kept item in the part of this CPU may wait for some more stretches, of 25 µs each. This wait ends when workers have
-//! passed over the part often enough. Local items and heirs ([`local`](super::local)) may overtake a kept item, too. A
-//! row of them lasts for at most two checks and one item. After that, one local item may overtake the kept item for
-//! each item that is taken before it.
+//! Items may turn out to be long while the pool is brisk. So the manager checks a brisk pool at least every 1.5 ms. The
+//! manager checks other pools with siblings equally often, except those that it has reason to check rarely. Each check
+//! of a pool wakes a worker if the pool has pending work and a free CPU. Each check also offers siblings the items that
+//! the pool does not keep for its own workers. A pool stops being brisk if it has begun fewer than [`MANY`] items since
+//! the last check, or no more items than it leaves to its workers. When a pool stops being brisk, workers are woken for
+//! all its items. So after two checks, one of three things is true of an item: the item has begun, a worker is woken
+//! for it, or siblings may take it. Siblings may take an item if the pool's workers have taken all the items before it,
+//! or if the pool has offered it. The bound of two checks for an item relies on the order of the items. So the pool
+//! keeps no items for its workers while its sideline (a list of entries that precede the worklist) comes first. Between
+//! the [parts](super::parts) of a worklist there is no order. So if the worker of a CPU is busy, a kept item in the
+//! part of this CPU may wait for some more stretches, of 25 µs each. The kept item stops waiting when workers have
+//! passed over its part often enough. Local items and heirs ([`local`](super::local)) may overtake a kept item, too. A
+//! row of local items and heirs lasts for at most two checks and one item. After such a row, one local item may
+//! overtake the kept item for each item that is taken before the kept item.
 //!
 //! A worker judges its items by the CPU time of its last windows ([`metering`](super::metering)), its own overhead
 //! included. So in a build with `cmwq_uncounted`, which measures no items, no pool becomes brisk.
@@ -38,7 +41,7 @@ use std::time::Duration;
 
 use super::time::Time;
 
-/// A worker takes stock after this many items. A thread checks the backlog after it has left this many items to
+/// A worker takes stock after this many items. An issuer checks the backlog after it has left this many items to
 /// workers.
 pub(crate) const STRIDE: u32 = 16;
 
@@ -47,14 +50,14 @@ pub(crate) const STRIDE: u32 = 16;
 /// items.
 const VERY_SHORT: u32 = 8 * STRIDE;
 
-/// See [`VERY_SHORT`].
+/// The number of items after which a worker takes stock if its items are very short (see [`VERY_SHORT`]).
 const LONG_STRIDE: u32 = 4 * STRIDE;
 
 /// Items are short if this many of them together use at most 0.1 ms of CPU time.
 const SHORT: u32 = STRIDE;
 
-/// Items make a pool brisk only if [`STRIDE`] of them that run one after the other take at most this long. If they take
-/// longer, they have slept, or another thread has used the CPU.
+/// Items make a pool brisk only if [`STRIDE`] of them that run one after the other take at most this long. Items that
+/// take longer have slept, or another thread has used the CPU.
 const SHORT_TIME: Duration = Duration::from_micros(100);
 
 /// Items make a pool brisk only if [`STRIDE`] of them run within this time, pauses included.
@@ -85,7 +88,7 @@ pub(crate) enum Items {
     Long,
 }
 
-/// The number of items until a worker takes stock. This is a plain value.
+/// The number of items until a worker takes stock, as a plain value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Countdown(u32);
 
@@ -111,12 +114,12 @@ pub(crate) enum Left {
     Wake,
 }
 
-/// The habit of a thread that pushes items to brisk pools. This is a plain value.
+/// The habit of a thread that pushes items to brisk pools, as a plain value.
 ///
-/// A *quick* thread leaves its items to workers. A slow thread wakes workers instead. A slow thread may be one that
-/// waits for each of its items. While it waits, its CPU is free, so a wake-up delays the thread little. But the
-/// wake-ups may also be the reason why the thread is slow. So now and then, a slow thread leaves some items to workers,
-/// and reads the clock.
+/// A *quick* thread leaves its items to workers. A slow thread wakes workers instead. A thread may be slow because it
+/// waits for each of its items. While such a thread waits, its CPU is free, so a wake-up delays the thread little. But
+/// a thread may also be slow because it wakes workers. So now and then, a slow thread leaves some items to workers, and
+/// reads the clock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Habit {
     wakes: bool,
@@ -143,18 +146,18 @@ impl Habit {
     }
 }
 
-/// A worker's knowledge of its last items. This is a plain value.
+/// A worker's knowledge of its last items, as a plain value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Last {
     /// This many of the items together use 0.1 ms of CPU time.
     pub(crate) span: u32,
-    /// Whether the items may be shorter than the span says.
+    /// Whether the items may be shorter than `span` says.
     pub(crate) grows: bool,
     /// Whether the worker had no item for a while since it last took stock.
     pub(crate) has_rested: bool,
 }
 
-/// The facts that a worker needs to judge its next items. This is a plain value.
+/// The facts that a worker needs to judge its next items, as a plain value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Stock {
     /// The number of items of which the worker takes stock.
@@ -256,7 +259,7 @@ mod tests {
         }
     }
 
-    /// spec: A3.10 (a pod that runs few items is quiet)
+    /// spec: A3.10: a pool that runs few items in a long time is not brisk, even if its items are short.
     #[test]
     fn few_items_in_a_long_time_make_no_pool_brisk() {
         let stock = Stock::new(at(0));
@@ -267,7 +270,7 @@ mod tests {
         }
     }
 
-    /// spec: C3.4: items that sleep use little CPU time.
+    /// spec: C3.4: items that sleep use little CPU time, but take too long to make a pool brisk.
     #[test]
     fn items_that_take_long_make_no_pool_brisk() {
         let last = Last { has_rested: false, ..rested(1024) };

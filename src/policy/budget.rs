@@ -1,9 +1,10 @@
 //! Decides for how long a bh context (the only worker of a bh pool) works before it yields the CPU to other threads.
 //!
-//! A *run* begins with a batch, which consists of the pending items. When these items are done, the items that have
-//! arrived in the meantime are the next batch. Beginning that batch is a *restart*. A run ends when it reaches its
-//! limit of time or of restarts. Then the context yields its CPU once before it begins the next run. So even if new
-//! items keep arriving, or items keep queueing themselves, they delay other threads only until the run ends.
+//! A *run* begins with a batch, which consists of the pending items. When the items of a batch are done, the items that
+//! have arrived in the meantime are the next batch. Beginning the next batch is a *restart*. A run ends when it reaches
+//! its limit of time or of restarts. After a run, the context yields its CPU once before it begins the next run. So
+//! even if new items keep arriving, or items keep queueing themselves, they delay other threads only until the run
+//! ends.
 
 #![forbid(unsafe_code)]
 
@@ -18,7 +19,7 @@ const TIME: Duration = Duration::from_millis(2);
 /// its present batch began.
 const RESTARTS: u32 = 10;
 
-/// The remainder of a run's limits and of its present batch.
+/// The time and the restarts that a run has left, and the rest of its present batch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Budget {
     until: Time,
@@ -31,7 +32,7 @@ pub(crate) struct Budget {
 #[must_use]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum AfterItem {
-    /// Take the next item, or rest.
+    /// Take the next item, or rest if no item is pending.
     GoOn(Budget),
     /// Yield the CPU to other threads, then begin a new run.
     Yield,
@@ -99,7 +100,7 @@ mod tests {
         assert_eq!(items_until_yield(1, 0, |_| 1), Some(11), "the count at the start is only a hint");
     }
 
-    /// spec: Q1.5: no item is pending.
+    /// spec: Q1.5: a bh context without a pending item does not yield.
     #[test]
     fn a_context_that_is_done_does_not_yield() {
         assert_eq!(items_until_yield(1, 1, |_| 0), None);

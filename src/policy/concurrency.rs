@@ -3,21 +3,21 @@
 //!
 //! A *managed* pool keeps `target` workers runnable. The target of a per-CPU pool is 1. The target of the pool of a pod
 //! (a group of CPUs) is the number of the pod's CPUs. A worker counts as `running` while its item may use the CPU. A
-//! worker whose item is blocked or CPU intensive does not count. A thread reserves a worker before it wakes or makes
-//! the worker. From then on, the worker counts as `waking`, so a burst of items wakes no more workers than the target.
-//! An *unmanaged* pool has no target. An unmanaged pool starts items as soon as possible, with one wake-up at a time:
-//! each worker that starts wakes the next worker.
+//! worker whose item is blocked or CPU intensive does not count as running. A thread reserves a worker before it wakes
+//! or makes the worker. From then on, the worker counts as `waking`, so a burst of items wakes no more workers than the
+//! target. An *unmanaged* pool has no target. An unmanaged pool starts items as soon as possible, with one wake-up at a
+//! time: each worker that starts wakes the next worker.
 //!
-//! A *sharing* pool has siblings, whose workers may take its items when the pool cannot run them. The pool cannot run
-//! them when it is full, or when the workers that it woke do not get a CPU (the pool is *late*).
+//! A *sharing* pool has siblings, whose workers may take its items when the pool cannot run them. A pool cannot run its
+//! items when it is full, or when the workers that it woke do not get a CPU. In the second case, the pool is *late*.
 //! [`Running::has_excess`] says whether siblings may take items.
 //!
-//! A *covered* pool keeps up to twice as many workers running as its target says. This number is its *limit*. The items
-//! of such a pool often sleep without a guard, so some of the workers that count as running do not use their CPUs
-//! ([`pace`](super::pace)). The limit of any other managed pool is its target.
+//! A *covered* pool keeps up to twice as many workers running as its target says. Twice the target is the *limit* of a
+//! covered pool. The items of a covered pool often sleep without a guard, so some of the workers that count as running
+//! do not use their CPUs ([`pace`](super::pace)). The limit of any other managed pool is its target.
 //!
-//! A *brisk* pool, whose items are short, leaves a small backlog to its running workers. While one of them runs, a push
-//! wakes no worker and offers no work to siblings ([`brisk`](super::brisk)).
+//! A *brisk* pool, whose items are short, leaves a small backlog to its running workers. While a worker of a brisk pool
+//! runs, a push wakes no worker and offers no work to siblings ([`brisk`](super::brisk)).
 //!
 //! Threads ask these questions:
 //!
@@ -38,9 +38,9 @@ const FIELD: u32 = 19;
 const MASK: u64 = (1 << FIELD) - 1;
 const RUNNING: u32 = 0;
 const WAKING: u32 = FIELD;
-/// This field has the number of woken workers. A managed pool wakes at most as many workers as its limit, which fits
-/// into the field. An unmanaged pool wakes one worker at a time. An abandoned pool wakes one worker for each thread
-/// that is pushing at that moment.
+/// The field `WAKING` has the number of woken workers. A managed pool wakes at most as many workers as its limit, which
+/// fits into the field. An unmanaged pool wakes one worker at a time. An abandoned pool wakes one worker for each
+/// thread that is pushing at that moment.
 const WAKING_MASK: u64 = MASK >> 1;
 /// The target, or twice the target if the pool is covered.
 const LIMIT: u32 = 2 * FIELD - 1;
@@ -115,7 +115,7 @@ impl Reserved {
 
 impl Running {
     /// The number that one running worker adds to the word. [`leave`](Self::leave) subtracts this number, and
-    /// [`come_back`](Self::come_back) adds it. Neither operation depends on the rest of the word.
+    /// [`come_back`](Self::come_back) adds it. Leaving and coming back do not depend on the rest of the word.
     pub(crate) const ONE: Self = Self(1 << RUNNING);
 
     /// Returns the word of a pool that keeps `target` workers runnable.
@@ -202,14 +202,14 @@ impl Running {
         }
     }
 
-    /// Returns whether a woken worker may begin. It must not begin if workers that returned from a block have filled
-    /// the pool in the meantime.
+    /// Returns whether a woken worker may begin. A woken worker must not begin if workers that returned from a block
+    /// have filled the pool in the meantime.
     pub(crate) const fn may_start(self) -> bool {
         // The running workers of an unmanaged pool are always fewer than `UNMANAGED`.
         self.running() < self.limit()
     }
 
-    /// Returns whether more workers run than should.
+    /// Returns whether more workers run than the pool's limit allows.
     pub(crate) const fn too_many_running(self) -> bool {
         // No number of running workers exceeds `UNMANAGED`.
         self.running() > self.limit()
@@ -217,8 +217,8 @@ impl Running {
 
     /// Returns what the caller must do about pending work.
     ///
-    /// A thread calls this function after each push. While work is pending, a thread also calls it after it has lowered
-    /// the running count or raised the target.
+    /// A thread calls this function after each push. While work is pending, a thread also calls this function after it
+    /// has lowered the running count or raised the target.
     #[inline]
     pub(crate) const fn kick(self) -> (Self, Kick) {
         if self.starves() {
@@ -234,8 +234,8 @@ impl Running {
         self.is_short() && self.running() == 0
     }
 
-    /// Returns what the caller must do about pending work. The caller has just told the manager that the pool starves,
-    /// so the answer is never [`Kick::Starve`]. It is never [`Kick::Leave`] either, because no worker runs.
+    /// Does the same as [`kick`](Self::kick), but never returns [`Kick::Starve`] or [`Kick::Leave`]. The pool does not
+    /// starve, or the caller has told the manager that the pool starves.
     #[inline]
     pub(crate) const fn kick_further(self) -> (Self, Kick) {
         if self.need_more_worker() {
@@ -250,9 +250,9 @@ impl Running {
     }
 
     /// Returns the next word. Also returns a reservation if a worker is wanted for forks that no worker has taken.
-    /// `joining` is the number of the pool's threads that wait for forks. These threads count towards the target,
-    /// because each of them is called to take the parts that its own fork makes. So a recursion needs no more threads
-    /// than the pool keeps runnable.
+    /// `joining` is the number of the pool's threads that wait for forks. Threads that wait for forks count towards the
+    /// target, because each of them is called to take the parts that its own fork makes. So a recursion needs no more
+    /// threads than the pool keeps runnable.
     pub(crate) const fn fork(self, joining: u64) -> (Self, Option<Reserved>) {
         let wants = self.wants_worker_for_fork(joining);
         if wants { (self.wake_one(), Some(Reserved { errand: None })) } else { (self, None) }
@@ -334,8 +334,8 @@ impl Running {
         Self(self.0 - Self::ONE.0)
     }
 
-    /// Counts a worker again, because it returned from a block or ended a CPU-intensive item. The count may then exceed
-    /// the limit. If so, the surplus workers are [shed](Self::shed).
+    /// Counts a worker again, because it returned from a block or ended a CPU-intensive item. The count of running
+    /// workers may then exceed the limit. Surplus workers are [shed](Self::shed).
     pub(crate) const fn come_back(self) -> Self {
         self.run_one()
     }

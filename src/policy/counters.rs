@@ -12,7 +12,7 @@ use std::time::Duration;
 /// [`WorkQueue::counters`](crate::WorkQueue::counters) returns these counts. The counts only grow. While items run, the
 /// counts are read at slightly different times, but [`in_flight`](Self::in_flight) never falls below zero. The counts
 /// are exact once no item is pending or running, for example after a [flush](crate::WorkQueue::flush) while no thread
-/// queues items. Then:
+/// queues items. Exact counts add up as follows:
 ///
 /// > accepted submissions = `started` + `cancelled` + submissions that a [shutdown](crate::Executor::shutdown) gave up
 ///
@@ -53,9 +53,9 @@ pub struct Counters {
     #[doc(alias = "PWQ_STAT_COMPLETED")]
     pub completed: u64,
     /// The CPU time of the items, and of the workers' own work between items. The CPU time is read from time to time,
-    /// not for each item. If a worker alternates between queues whose items take a few microseconds, samples divide
-    /// its CPU time between the queues. This division is right on average. Outside of Linux, the value is zero,
-    /// because the CPU time of threads is not known.
+    /// not for each item. If a worker alternates between queues whose items take a few microseconds, samples divide its
+    /// CPU time between the queues. This division is right on average. Outside of Linux, the value is zero, because the
+    /// CPU time of threads is not known.
     #[doc(alias = "PWQ_STAT_CPU_TIME")]
     #[cfg_attr(feature = "serde", serde(rename = "cpu_time_ns", with = "super::nanos"))]
     pub cpu_time: Duration,
@@ -63,8 +63,8 @@ pub struct Counters {
     /// [threshold](crate::ExecutorBuilder::hog_threshold).
     #[doc(alias = "PWQ_STAT_CPU_INTENSIVE")]
     pub cpu_hogs: u64,
-    /// Workers that the pool woke or requested because an item of this queue blocked. The worker of the blocked item no
-    /// longer counted as running.
+    /// Workers that the pool woke or requested because an item of this queue blocked, and the item's worker no longer
+    /// counted as running.
     #[doc(alias = "PWQ_STAT_CM_WAKEUP")]
     pub concurrency_wakeups: u64,
     /// Items that began on a CPU of another pod, on a worker of their own pod. This happens only in plain
@@ -74,7 +74,8 @@ pub struct Counters {
     /// Items that began in another pod, on a worker of that pod, because their own pod could not take them.
     pub stolen: u64,
     /// Items whose worker was brought back to its pod before they began, because the system had moved the worker
-    /// elsewhere. This happens only in plain [`unbound`](crate::WorkQueue::unbound) queues that are not strict.
+    /// elsewhere. Workers are brought back only in plain [`unbound`](crate::WorkQueue::unbound) queues that are not
+    /// strict.
     #[doc(alias = "PWQ_STAT_REPATRIATED")]
     #[doc(alias = "repatriated")]
     pub brought_back: u64,
@@ -83,22 +84,22 @@ pub struct Counters {
     #[doc(alias = "PWQ_STAT_MAYDAY")]
     #[doc(alias = "maydays")]
     pub rescuer_calls: u64,
-    /// Items that the rescuer took, including cancelled ones.
+    /// Items that the rescuer took, including cancelled items.
     #[doc(alias = "PWQ_STAT_RESCUED")]
     pub rescued: u64,
     /// Items that panicked.
     pub panicked: u64,
     /// Submissions that were cancelled, or that [`reschedule`](crate::Submission::reschedule) replaced, before they
-    /// began. Such a submission is counted when the queue reaches its place, or when the item's next submission takes
-    /// that place. An armed timer counts as a submission only when it fires.
+    /// began. A cancelled or replaced submission is counted when the queue reaches its place, or when the item's next
+    /// submission takes that place. An armed timer counts as a submission only when it fires.
     pub cancelled: u64,
     /// The cancelled submissions whose [deadline](crate::Submission::deadline) passed before they could begin.
     #[cfg_attr(feature = "serde", serde(default))]
     pub expired: u64,
     /// Items and [permits](crate::Permit) that the queue refused with [`QueueError::Full`](crate::QueueError::Full).
-    /// They are neither accepted nor cancelled. A batch that is cut short counts each item that was not accepted.
-    /// [`map`](crate::WorkQueue::map) and [`for_each`](crate::WorkQueue::for_each) count an item only if they return
-    /// the error, and not if they wait for room.
+    /// Refused items and permits are neither accepted nor cancelled. A batch that is cut short counts each item that
+    /// was not accepted. [`map`](crate::WorkQueue::map) and [`for_each`](crate::WorkQueue::for_each) count an item only
+    /// if they return the error, and not if they wait for room in the queue.
     #[cfg_attr(feature = "serde", serde(default))]
     pub refused: u64,
     /// The number of times that the executor found an item blocked without a [guard](crate#guards).
@@ -207,7 +208,7 @@ mod tests {
         assert_eq!((sum.cancelled, sum.expired, sum.refused, sum.undeclared_blocks), (18, 16, 22, 20));
     }
 
-    /// spec: O1.3: counters that were received may have any values.
+    /// spec: O1.3: a sum of counters saturates, because counters that were received may have any values.
     #[test]
     fn a_sum_of_counters_saturates() {
         let one = Counters { started: u64::MAX, cpu_time: Duration::MAX, stolen: u64::MAX, away: 1, ..one() };

@@ -10,8 +10,8 @@ const WORD_BITS: usize = u64::BITS as usize;
 
 /// A set of CPU numbers.
 ///
-/// The numbers are those of the operating system, so they may have gaps. A set is written in the format of the kernel's
-/// CPU lists, with ranges: `0-3,8`.
+/// The CPU numbers are those of the operating system, so they may have gaps. A set is written in the format of the
+/// kernel's CPU lists, with ranges: `0-3,8`.
 ///
 /// # Examples
 ///
@@ -35,8 +35,8 @@ pub struct CpuSet {
 impl CpuSet {
     /// One more than the highest CPU number that a set can hold.
     ///
-    /// Because of this bound, a mistyped number cannot make a set use gigabytes of memory. No system has nearly this
-    /// many CPUs.
+    /// Because sets have this limit, a mistyped number cannot make a set use gigabytes of memory. No system has nearly
+    /// this many CPUs.
     ///
     /// # Examples
     ///
@@ -88,7 +88,7 @@ impl CpuSet {
         self.words.get(cpu / WORD_BITS).is_some_and(|word| word & bit(cpu) != 0)
     }
 
-    /// Adds `cpu`. Returns true if it was not in the set before.
+    /// Adds `cpu` to the set. Returns true if the CPU was not in the set before.
     ///
     /// # Panics
     ///
@@ -114,7 +114,7 @@ impl CpuSet {
         new
     }
 
-    /// Removes `cpu`. Returns true if it was in the set.
+    /// Removes `cpu` from the set. Returns true if the CPU was in the set.
     ///
     /// # Examples
     ///
@@ -314,7 +314,7 @@ impl FromStr for CpuSet {
 }
 
 fn parse_cpu(entry: &str, digits: &str) -> Result<usize, ParseCpuSetError> {
-    // `parse` alone would accept a plus sign. After this check, `parse` fails only for a number that is too large.
+    // `parse` alone would accept a plus sign. For a text of digits, `parse` fails only if the number is too large.
     if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
         return Err(ParseCpuSetError::NotANumber { entry: entry.to_owned() });
     }

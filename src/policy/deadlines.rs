@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 
 use super::time::Time;
 
-/// A queue of deadlines. Each deadline has an entry, which is due at that time. Setting, cancelling or taking a
-/// deadline costs O(log n).
+/// A queue of deadlines. Each deadline has an entry, which is due at the time of the deadline. Setting, cancelling or
+/// taking a deadline costs O(log n).
 #[derive(Debug)]
 pub(crate) struct Deadlines<T> {
     queue: BTreeMap<Deadline, T>,
@@ -56,7 +56,7 @@ impl<T> Deadlines<T> {
         deadline
     }
 
-    /// Adds the entry of a deadline that was taken out of this queue or of another one.
+    /// Adds the entry of a deadline that was taken out of this queue or out of another queue.
     pub(crate) fn adopt(&mut self, deadline: Deadline, what: T) {
         self.queue.insert(deadline, what);
     }
@@ -90,7 +90,7 @@ impl<T> Deadlines<T> {
         wanted.map(|(deadline, _)| *deadline).collect()
     }
 
-    /// Returns whether this is the first deadline of all.
+    /// Returns whether `deadline` is the first deadline of the queue.
     pub(crate) fn is_first(&self, deadline: Deadline) -> bool {
         self.queue.first_key_value().is_some_and(|(first, _)| *first == deadline)
     }
@@ -155,7 +155,8 @@ mod tests {
         costs.map(|comparisons| comparisons as f64 / CALLS as f64)
     }
 
-    /// spec: W5.8: an ordered list would take tens of thousands of comparisons.
+    /// spec: W5.8: a timer costs a number of comparisons that grows with the logarithm of the number of armed timers.
+    /// In an ordered list, it would cost tens of thousands of comparisons.
     #[test]
     fn the_cost_of_a_timer_grows_with_the_logarithm_of_their_number() {
         for armed in [1_000, 100_000] {

@@ -35,14 +35,14 @@ pub enum Detection {
     /// [hog](crate::ExecutorBuilder::hog_threshold). While a managed or per-CPU queue has pending work and no free
     /// place, the manager still wakes up at least every 3 ms, because of [`may_block`](crate::may_block).
     Off,
-    /// The executor samples the states of threads every 0.1 to 3 ms, so it notices a block within milliseconds. This
-    /// mode exists only on Linux; elsewhere the mode is [`Off`](Self::Off). If `/proc` cannot be read, a thread whose
-    /// CPU time does not change for 3 ms is treated as asleep.
+    /// The executor samples the states of threads every 0.1 to 3 ms, so it notices a block within milliseconds. On
+    /// systems other than Linux, the mode is [`Off`](Self::Off) instead. If `/proc` cannot be read, a thread whose CPU
+    /// time does not change for 3 ms is treated as asleep.
     Sampling,
     /// The system's scheduler reports each context switch of a watched thread, so the executor notices a block within a
     /// fraction of a millisecond. While all items of a managed queue compute, the manager checks their threads only
-    /// every 24 ms. This mode exists only on Linux, and only if `perf_event_open` is permitted; otherwise
-    /// the mode is [`Sampling`](Self::Sampling).
+    /// every 24 ms. If `perf_event_open` is not permitted, the mode is [`Sampling`](Self::Sampling) instead. On systems
+    /// other than Linux, the mode is [`Off`](Self::Off).
     #[doc(alias = "perf_event_paranoid")]
     Switches,
     /// The best mode that the system permits.
@@ -52,7 +52,7 @@ pub enum Detection {
 
 impl Detection {
     /// Returns the mode that is in force if the system does not permit switch events. If `portable` is true, the crate
-    /// knows nothing about threads, so the mode is `Off`.
+    /// knows nothing about threads on this system, so the mode is `Off`.
     pub(crate) fn without_switches(self, portable: bool) -> Self {
         match self {
             Self::Off => Self::Off,
@@ -77,7 +77,7 @@ impl fmt::Display for Detection {
 mod tests {
     use super::*;
 
-    /// spec: S1.2 (choice on the builder)
+    /// spec: S1.2: without switch events, the best mode is `Sampling` on Linux, and `Off` on other systems.
     #[test]
     fn sampling_is_the_best_mode_without_switches() {
         use Detection::{Auto, Off, Sampling, Switches};

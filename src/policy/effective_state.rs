@@ -1,9 +1,9 @@
 //! The effective state of a queue: the requests of its users and of its executor, and the limit and intake that follow
 //! from these requests.
 //!
-//! Each queue has one plain struct of requests, under a lock. Limiters hold only the limit and the intake that follow
-//! from these requests. When a thread makes another limiter, it finds the requests in this struct. When a thread
-//! withdraws one of several requests, it finds the remaining requests in this struct, too.
+//! Each queue has one plain struct of requests, under a lock. The queue's limiters hold only the limit and the intake
+//! that follow from the requests. When a thread makes another limiter, it finds the requests in the struct. When a
+//! thread withdraws one of several requests, it finds the remaining requests in the struct, too.
 
 #![forbid(unsafe_code)]
 
@@ -71,7 +71,7 @@ pub(crate) enum Caller {
 pub(crate) enum Answer {
     /// The submission is accepted without conditions.
     Freely,
-    /// The submission is accepted, and its item is counted.
+    /// The submission is accepted, and its item is counted, because a thread checks whether the queue is empty.
     Counted,
     /// The submission is accepted because it continues work in flight.
     Chained,
@@ -110,7 +110,7 @@ impl EffectiveState {
         matches!(self.intake(), Intake::Draining | Intake::Shut)
     }
 
-    /// Returns the answer to a submission by this caller.
+    /// Returns the answer to a submission of `caller` to the queue.
     pub(crate) fn answer(self, caller: Caller) -> Answer {
         let RequestedSettings { drains, looks, end, .. } = self.requested;
         let own = caller == Caller::OwnItem;
@@ -139,7 +139,7 @@ mod tests {
         EffectiveState { requested, frozen: false, stage }
     }
 
-    /// spec: F7.2 (freezable queues start nothing new; thaw restores limits)
+    /// spec: F7.2: a frozen queue has no slots, and gets the slots of its limit when it is thawed.
     #[test]
     fn a_frozen_queue_has_no_slots_and_keeps_its_limit() {
         let usual = effective_state(0, End::No, Stage::Open);

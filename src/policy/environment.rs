@@ -1,8 +1,8 @@
 //! Decides which part of the machine each pool may use, and when the manager checks whether that part has changed.
 //!
-//! Cpusets, `sched_setaffinity` and hotplug can change a process's CPUs at any time and without notice. A cgroup can
-//! change its quota in the same way. So the manager checks both the CPUs and the quota. The manager checks them
-//! periodically while workers work, immediately when a worker begins after a break, and never while all workers rest.
+//! Cpusets, `sched_setaffinity` and hotplug can change a process's CPUs at any time and without notice. The quota of a
+//! cgroup can change at any time, too. So the manager checks the process's CPUs and the quota periodically while
+//! workers work, immediately when a worker begins after a break, and never while all workers rest.
 //!
 //! A worker that blocks under a guard counts as resting if its pool counts running workers. The manager cannot
 //! distinguish other blocked workers from working ones. So the periodic checks (2.5 per second) continue in three
@@ -25,7 +25,7 @@ pub(crate) const LOOK_PERIOD: Duration = Duration::from_millis(400);
 pub(crate) struct Slot {
     /// The CPU's number in the topology.
     pub(crate) cpu: usize,
-    /// The real CPU that serves this CPU.
+    /// The real CPU that serves this CPU of the topology.
     pub(crate) real: usize,
 }
 
@@ -36,7 +36,7 @@ pub(crate) struct Environment {
     /// The CPUs that the user gave to the executor although the process may not use them. The executor never loses
     /// these CPUs.
     exempt: CpuSet,
-    /// The real CPUs that the process may use; never empty.
+    /// The real CPUs that the process may use. The set is never empty.
     allowed: CpuSet,
     quota: Option<Quota>,
 }
@@ -71,9 +71,9 @@ impl Environment {
     /// queue may use.
     ///
     /// The share consists of the pool's own CPUs, as far as the executor still has them. If the executor has lost all
-    /// CPUs of the pool, the pool runs on the queue's CPUs that the executor still has. If the queue has none left, the
-    /// pool runs on all CPUs that the executor still has. If the executor has no CPU left either, the whole executor
-    /// has been moved, and all pools run on the CPUs that the process may use now.
+    /// CPUs of the pool, the pool runs on the queue's CPUs that the executor still has. If the executor has also lost
+    /// all CPUs of the queue, the pool runs on all CPUs that the executor still has. If the executor has no CPU left,
+    /// the whole executor has been moved, and all pools run on the CPUs that the process may use now.
     pub(crate) fn share(&self, cpus: &CpuSet, of_queue: &CpuSet) -> Share {
         let left = self.left().count();
         if left == 0 {
@@ -131,8 +131,8 @@ impl Environment {
 pub(crate) struct Vigil {
     last: Time,
     next: Option<Time>,
-    /// Whether the next check takes place even if no worker works at that time. The flag is set when a worker begins
-    /// after a break, because workers that work in short bursts would otherwise never trigger a check.
+    /// Whether the next check takes place even if no worker works at that time. The manager owes this check when a
+    /// worker begins after a break, because workers that work in short bursts would otherwise never trigger a check.
     owed: bool,
 }
 
@@ -199,7 +199,8 @@ mod tests {
     }
 
     /// spec: A5.3, C5.3: a pod keeps those of its CPUs that the process may still use. If a pod has lost all its CPUs,
-    /// the other CPUs of its queue serve it or, if the queue has lost all its CPUs, the other CPUs of the executor.
+    /// the other CPUs of its queue serve it. If the queue has lost all its CPUs, the other CPUs of the executor serve
+    /// the pod.
     #[test]
     fn each_pool_gets_its_remaining_cpus() {
         let table = [
@@ -275,7 +276,8 @@ mod tests {
         Time::default() + Duration::from_millis(millis)
     }
 
-    /// spec: A5.1 (noticed within 1 s), E3 (an idle executor sleeps)
+    /// spec: A5.1, E3: the manager checks the environment every 400 ms while workers work, and not while all workers
+    /// rest.
     #[test]
     fn the_manager_looks_while_workers_work() {
         let mut vigil = Vigil::new(at(0));

@@ -1,29 +1,29 @@
 //! Decides which queue has the next turn when the entries of several queues wait for the workers of one pool.
 //!
 //! A *flow* is a queue with a weight, or the pool's worklist, which the queues without weights share. The rule is
-//! start-time fair queueing. Each flow has a *tag*: the CPU time that the flow was charged for, divided by its weight.
-//! The next entry comes from the flow with the smallest tag. So flows that always have waiting entries share the CPU
-//! time in proportion to their weights. The lengths of their items and of their backlogs do not matter.
+//! start-time fair queueing. Each flow has a *tag*: the CPU time that the flow was charged for, divided by the flow's
+//! weight. The next entry comes from the flow with the smallest tag. So flows that always have waiting entries share
+//! the CPU time in proportion to their weights. The lengths of the flows' items and backlogs do not matter.
 //!
 //! * **Charges.** A flow is charged when one of its entries begins. The length of an item is not known at that time, so
 //!   the charge is an estimate, which follows the flow's latest items. When the CPU time that the item has used is
 //!   known, the charge is corrected. So in the end, each flow has paid for exactly the CPU time that it has used.
-//!   Because the charge comes first, a flow gets no turns for free when several workers begin its items at the same
-//!   time.
-//! * **Alone.** A flow that is alone takes no other flow's turn. If its items are known to be short, most of them are
-//!   free, and need not be measured. Measuring costs a good part of a short item's time. Long items are measured, so
-//!   the estimate is right when another flow arrives.
-//! * **Arrivals.** The *floor* is the smallest tag of the waiting flows that are not fresh. If a flow without
-//!   waiting entries gets an entry, and its tag is not larger than the floor, the flow owes nothing and is *fresh*.
-//!   The turn of a fresh flow comes before those of all other flows, but after those of earlier fresh flows. So the
-//!   first entry of a fresh flow waits only until one item of the pool has ended. At its turn, the tag of a fresh
-//!   flow becomes at least the floor. So a flow cannot save up time for later. The floor at the arrival does not
-//!   count, because it may contain estimates of items that are still running. When such an estimate is corrected,
-//!   the floor may sink. After its turn, a flow is fresh again only when the floor has caught up with the flow's
-//!   tag. So a known fresh flow does not starve other flows. A flow that the pool does not know is always fresh. So
-//!   an endless series of new queues has no bound. If several workers run, the floor at the turn may contain
-//!   estimates of other items, too. If these are corrected later, the flow is not fresh until the other flows have
-//!   used that time.
+//!   Because a flow is charged before its item runs, the flow gets no turns for free when several workers begin its
+//!   items at the same time.
+//! * **Alone.** A flow that is alone takes no other flow's turn. If the items of a lone flow are known to be short,
+//!   most of them are free, and need not be measured. Measuring costs a good part of a short item's time. Long items
+//!   are measured, so the estimate is right when another flow arrives.
+//! * **Arrivals.** The *floor* is the smallest tag of the waiting flows that are not fresh. If a flow without waiting
+//!   entries gets an entry, and the flow's tag is not larger than the floor, the flow owes nothing and is *fresh*. The
+//!   turn of a fresh flow comes before those of all other flows, but after those of earlier fresh flows. So the first
+//!   entry of a fresh flow waits only until one item of the pool has ended. At its turn, the tag of a fresh flow
+//!   becomes at least the floor. So a flow cannot save up time for later. The floor at the flow's arrival does not
+//!   count, because it may contain estimates of items that are still running. When the estimate of a running item is
+//!   corrected, the floor may sink. After its turn, a flow is fresh again only when the floor has caught up with the
+//!   flow's tag. So a flow that the pool knows does not starve other flows. A flow that the pool does not know is
+//!   always fresh. So nothing bounds the turns of an endless series of new queues. If several workers run, the floor at
+//!   the turn may contain estimates of other items, too. If these estimates turn out to be too large, the flow is not
+//!   fresh again until the other flows have used the difference.
 //! * **Debts.** The pool remembers a flow whose entries have all begun until the other flows have caught up with its
 //!   tag. So a queue that has only one entry at a time does not get a turn immediately for each entry.
 //! * **Idle pools.** If a worker finds no entry at all, no queue waits. The pool then forgives all debts.
@@ -33,7 +33,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// The highest weight of a queue. The lowest is 1.
+/// The highest weight of a queue. The lowest weight is 1.
 pub(crate) const MAX_WEIGHT: u32 = 10_000;
 
 /// Returns whether a queue can have this weight.
@@ -73,8 +73,8 @@ impl FlowId {
 /// A virtual time: CPU time in nanoseconds, divided by a weight, and multiplied by [`MAX_WEIGHT`].
 type Tag = u128;
 
-/// The expected length of a flow's items, in nanoseconds, estimated from its latest items. The value is 0 if none of
-/// its items has been measured.
+/// The expected length of a flow's items, in nanoseconds, estimated from its latest items. The value is 0 if no item of
+/// the flow has been measured.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct Estimate(u64);
 
@@ -118,7 +118,7 @@ pub(crate) struct Turn {
     period: u64,
 }
 
-/// The flows of one pool. There are no flows while no weighted queue has waiting entries or debts.
+/// The flows of one pool. The pool has no flows while no weighted queue has waiting entries or debts.
 #[derive(Clone, Default, Debug)]
 pub(crate) struct Fairness {
     /// The flows that have waiting entries or debts.
@@ -133,13 +133,13 @@ pub(crate) struct Fairness {
     places: u64,
     /// The number of times that debts were forgiven.
     period: u64,
-    /// The number of free items since the last measured item.
+    /// The number of items since the last measured item. These items were not charged.
     free: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Flow {
-    /// While the flow is fresh, this is its tag from before, which is 0 if the flow was not known.
+    /// The flow's tag. A fresh flow has its tag from before its arrival, or 0 if the pool did not know the flow.
     tag: Tag,
     /// The flow's place in the order, or `None` if the flow has no waiting entries.
     place: Option<Place>,
@@ -157,7 +157,7 @@ struct Place {
 }
 
 impl Place {
-    /// Comes after the places of all fresh flows, and before all other places.
+    /// The place after those of all fresh flows, and before all other places.
     const AFTER_FRESH: Self = Self { has_waited: true, tag: 0, number: 0, flow: FlowId::WORKLIST };
 }
 
@@ -175,13 +175,13 @@ impl Turn {
 }
 
 impl Fairness {
-    /// Returns whether a weighted queue has waiting entries or debts. If no weighted queue has any, the workers take
-    /// only entries of the worklist.
+    /// Returns whether a weighted queue has waiting entries or debts. If no weighted queue has waiting entries or
+    /// debts, the workers take only entries of the worklist.
     pub(crate) fn is_in_force(&self) -> bool {
         !self.flows.is_empty()
     }
 
-    /// Notes that a flow has a waiting entry. Does nothing if the flow had one before.
+    /// Notes that a flow has a waiting entry. Does nothing if the flow had a waiting entry before.
     pub(crate) fn arrives(&mut self, flow: FlowId) {
         let known = self.flows.get(&flow).copied();
         if known.is_some_and(|known| known.place.is_some()) {
@@ -268,8 +268,8 @@ impl Fairness {
         }
     }
 
-    /// Returns the smallest tag of the waiting flows that are not fresh. If there is none, returns the largest tag that
-    /// a flow had when one of its items began.
+    /// Returns the smallest tag of the waiting flows that are not fresh. If there is no such flow, returns the largest
+    /// tag that a flow had when one of its items began.
     fn floor(&self) -> Tag {
         self.order.range(Place::AFTER_FRESH..).next().map_or(self.now, |first| first.tag)
     }
@@ -311,7 +311,7 @@ impl Fairness {
     /// is left, forgets the worklist, too.
     fn settle(&mut self) {
         // A flow whose charges were corrected downwards may have begun an item at a larger tag than it has now. So the
-        // largest tag of an item that began is not enough.
+        // largest tag at which an item began does not show that the other flows have caught up.
         let reached = self.now.min(self.floor());
         while let Some((tag, flow)) = self.debtors.first().copied().filter(|(tag, _)| *tag <= reached) {
             self.debtors.remove(&(tag, flow));

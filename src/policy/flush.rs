@@ -6,14 +6,15 @@
 //! flushes overlap.
 //!
 //! While no flush waits, items take no ticket, because taking a ticket requires a lock. The first flush that finds
-//! items without a ticket begins a *count* of them. These items were all queued before the count. So this flush, and
-//! each flush that begins during the count, waits for all counted items. Until the count is over, every new item takes
-//! a ticket. So an item without a ticket is counted if, and only if, it was in flight when the count began.
+//! items without a ticket begins a *count* of them. The counted items were all queued before the count began. So the
+//! flush that begins a count, and each flush that begins during the count, waits for all counted items. Until the count
+//! is over, every new item takes a ticket. So an item without a ticket is counted if, and only if, it was in flight
+//! when the count began.
 //!
 //! New items continue to take tickets while an item that was queued before the last flush is still on its way to a
 //! waiting list. No later item may be listed before that item (see [`arrivals`]).
 //!
-//! The queue keeps [`Flushes`] under a lock. The count itself is an atomic beside that lock (see
+//! The queue keeps [`Flushes`] under a lock. The count of items without a ticket is an atomic beside that lock (see
 //! [`protocol::flush`](crate::protocol::flush)).
 
 #![forbid(unsafe_code)]
@@ -50,8 +51,8 @@ impl<E> Flushes<E> {
         Self { begun: 0, counting: None, gives_tickets: false, tickets: BTreeMap::new(), arrivals }
     }
 
-    /// Begins a flush and returns its number. `finds_more` says whether the flush must begin a count. The caller then
-    /// counts the items in flight that have no ticket.
+    /// Begins a flush and returns its number. `finds_more` says whether the flush must begin a count. If a count
+    /// begins, the caller counts the items in flight that have no ticket.
     ///
     /// Two flushes share a number if no item was queued between them.
     pub(crate) fn begin(&mut self, finds_more: bool) -> u64 {
@@ -69,13 +70,13 @@ impl<E> Flushes<E> {
         self.begun
     }
 
-    /// Returns whether new items take a ticket. As long as this is true, no item is queued without a ticket.
+    /// Returns whether new items take a ticket. While this function returns true, no item is queued without a ticket.
     pub(crate) fn gives_tickets(&self) -> bool {
         self.gives_tickets
     }
 
-    /// Returns whether an item with a ticket is on its way to a waiting list. If so, the next flush must begin a count
-    /// even if all items in flight have tickets, so that new items take tickets again.
+    /// Returns whether an item with a ticket is on its way to a waiting list. If such an item is on its way, the next
+    /// flush must begin a count even if all items in flight have tickets, so that new items take tickets again.
     pub(crate) fn has_coming(&self) -> bool {
         self.arrivals.with_ticket() > 0
     }
@@ -97,7 +98,7 @@ impl<E> Flushes<E> {
         self.counting.is_some()
     }
 
-    /// Gives a ticket to one or more items that are being queued. Returns `None` if they need no ticket.
+    /// Gives a ticket to one or more items that are being queued. Returns `None` if the items need no ticket.
     pub(crate) fn come(&mut self, items: Admitted) -> Option<Ticket> {
         if !self.gives_tickets {
             return None;
@@ -153,7 +154,7 @@ impl<E> Flushes<E> {
         self.tickets.values().sum()
     }
 
-    /// Returns the number of the last flush that is over. All flushes before it are over too.
+    /// Returns the number of the last flush that is over. All earlier flushes are over, too.
     pub(crate) fn over(&self) -> u64 {
         let before_count = self.counting.map_or(self.begun, |counting| counting - 1);
         let first_ticket = self.tickets.first_key_value().map_or(self.begun, |(ticket, _)| ticket.0);
@@ -204,7 +205,7 @@ mod tests {
         assert_eq!((flushes.over(), flushes.with_ticket()), (3, 0));
     }
 
-    /// spec: F1.4 (concurrent flushes share work)
+    /// spec: F1.4: flushes share a number if no item was queued between them.
     #[test]
     fn flushes_with_no_item_in_between_are_one() {
         let mut flushes = Flushes::<()>::new();

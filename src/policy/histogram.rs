@@ -41,7 +41,7 @@ const fn range_of(bucket: usize) -> Range<u64> {
     first..first + (1 << shift)
 }
 
-/// The counts of how many times each duration was measured. Short items are sampled (see
+/// Measured durations, counted in buckets. Of short items, only a sample is measured (see
 /// [`WorkQueue::latency`](crate::WorkQueue::latency)).
 ///
 /// # Examples
@@ -217,7 +217,8 @@ mod tests {
         Histogram::new(counts.into_iter(), nanos.iter().sum(), max)
     }
 
-    /// spec: O1.9 (log-linear)
+    /// spec: O1.9: the buckets are adjacent. From 16 ns on, a bucket is at most a sixteenth as wide as its shortest
+    /// duration.
     #[test]
     fn buckets_are_adjacent_and_grow_with_their_durations() {
         let mut next = 0;
@@ -253,7 +254,7 @@ mod tests {
         assert_eq!(long.quantile(0.5), nanos(1 << 50), "the last bucket has no middle");
     }
 
-    /// spec: O1.9: a histogram that was received may have any counts.
+    /// spec: O1.9: a sum of histograms saturates, because a histogram that was received may have any counts.
     #[test]
     fn a_sum_of_histograms_saturates() {
         let many = |bucket| Histogram { buckets: vec![(bucket, u64::MAX - 1)], total: u64::MAX, max: 1 };

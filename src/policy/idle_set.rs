@@ -2,7 +2,8 @@
 //!
 //! The idle set is a plain struct, which the pool's mutex protects. The idle set decides which worker gets a
 //! *reservation* (the right to start), when another worker is made, and which idle workers leave. The counts in
-//! [`Running`](super::concurrency::Running) say *whether* the pool wants a worker; the idle set says *which*.
+//! [`Running`](super::concurrency::Running) say *whether* the pool wants a worker. The idle set says *which* worker the
+//! pool gets.
 
 #![forbid(unsafe_code)]
 
@@ -36,7 +37,7 @@ pub(crate) struct IdleSet {
     /// The number of workers that have arrived and have not left.
     alive: usize,
     /// Whether the manager was asked for a worker and has not delivered it. The manager may be waiting for its next
-    /// attempt.
+    /// attempt to make the worker.
     creating: bool,
     /// Whether the manager is making the worker that was asked for. The worker's thread has not arrived, and may not
     /// even have started.
@@ -50,8 +51,8 @@ pub(crate) struct IdleSet {
     distress: Distress,
     /// Whether the pool keeps a spare: an idle worker that takes over when another worker blocks.
     keeps_spare: bool,
-    /// The number of workers up to which the pool makes workers before it needs them. The value is 0 when none is left
-    /// to be made.
+    /// The number of workers up to which the pool makes workers before it needs them. The value is 0 when no such
+    /// worker is left to be made.
     ahead: usize,
     limits: IdleLimits,
 }
@@ -70,7 +71,7 @@ struct Idle {
 pub(crate) enum Wake {
     /// Unpark this worker, which then begins with a reservation.
     Unpark(WorkerId),
-    /// No worker is idle: ask the manager for one.
+    /// Ask the manager for a worker, because no worker is idle.
     Create,
     /// No worker is idle, and the pool has already asked the manager for a worker.
     Wait,
@@ -82,9 +83,9 @@ pub(crate) enum Wake {
 pub(crate) enum Prepare {
     /// Do nothing. The pool needs no further worker, has already asked for one, or is closing.
     Ready,
-    /// Ask the manager for a worker, because a reservation waits for one, or because the last idle worker begins. If
-    /// the last idle worker begins, the new worker is a spare: with a spare, a block costs a wake-up instead of a new
-    /// thread.
+    /// Ask the manager for a worker, because a reservation waits for one, or because the last idle worker begins. A
+    /// worker that is made because the last idle worker begins is a spare. With a spare, a worker that blocks costs a
+    /// wake-up instead of a new thread.
     CreateSpare,
 }
 
@@ -96,7 +97,7 @@ pub(crate) enum Rest {
     Park,
     /// Begin again with this reservation, which waits for a worker.
     Start(Reserved, Prepare),
-    /// The pool closes: leave.
+    /// Leave, because the pool closes.
     Exit,
 }
 
@@ -141,7 +142,7 @@ impl IdleSet {
     ///
     /// The caller may be about to leave `near`. While the caller still runs, the system does not see that the CPU
     /// becomes idle. So a worker that ran last on another CPU would have to wait there for the thread that runs there
-    /// now. The CPU `near` would stay idle for milliseconds.
+    /// now. In the meantime, the CPU `near` would stay idle for milliseconds.
     pub(crate) fn kick(
         &mut self,
         reserved: Reserved,
@@ -176,8 +177,8 @@ impl IdleSet {
     }
 
     /// Takes the errands out of all reservations with which no worker has begun yet. (An errand is the work of a
-    /// sibling pod.) The caller takes them out when the woken workers get no CPU. Returns the siblings for whose work
-    /// these reservations were made.
+    /// sibling pod.) The caller takes the errands out when the woken workers get no CPU. Returns the siblings for whose
+    /// work these reservations were made.
     pub(crate) fn hand_over_errands(&mut self) -> Vec<PodId> {
         self.waking.iter_mut().chain(&mut self.owed).filter_map(Reserved::take_errand).collect()
     }
@@ -225,8 +226,8 @@ impl IdleSet {
         self.creating && !self.making && !self.closing
     }
 
-    /// Returns whether the worker that could not be made is still wanted. If so, the pool's request for this worker
-    /// remains in force.
+    /// Returns whether the worker that could not be made is still wanted. If the worker is wanted, the pool's request
+    /// for it remains in force.
     pub(crate) fn still_wanted(&mut self) -> bool {
         (self.creating, self.making) = (false, false);
         let wanted = self.prepare() == Prepare::CreateSpare;
@@ -238,7 +239,7 @@ impl IdleSet {
 
     /// Notes that the executor is at its cap of threads. If a reservation waits for the worker that the pool has asked
     /// for, the request remains in force. Otherwise the request was only for a spare. The pool then withdraws the
-    /// request, and the next worker that begins or blocks asks again.
+    /// request, and the next worker that begins or blocks asks for a worker again.
     ///
     /// `is_idle` says whether no worker of the pool runs. `is_stuck` says whether the pool has begun no item for a long
     /// time. If the pool has no work any more, also returns its reservations, which the caller drops. Reservations for
@@ -271,7 +272,8 @@ impl IdleSet {
         self.alive -= 1;
     }
 
-    /// Notes that the worker cannot be made now. If a reservation waits for it, a call for help begins.
+    /// Notes that the manager cannot make the requested worker now. If a reservation waits for this worker, a call for
+    /// help begins.
     pub(crate) fn unserved(&mut self, now: impl FnOnce() -> Time) {
         if self.awaits_worker() {
             self.distress.unserved();

@@ -21,24 +21,24 @@
 //! whose transition makes the item over frees the item. An item that is over stays over.
 //!
 //! At most one worker at a time executes an item. A worker that pops an entry of a running item puts the entry into the
-//! item's slow-path state. When the run ends, the runner puts that entry back at the front of the entry's pool. The
-//! item then runs in that pool, in the slot (of `max_active`) that the entry holds.
+//! item's slow-path state. When the run ends, the worker that executed the item puts the kept entry back at the front
+//! of the entry's pool. The item then runs in that pool, in the slot (of `max_active`) that the entry holds.
 //!
-//! Lists cannot be searched, so a cancelled item leaves its entry behind. A submission to the same shard revives that
-//! entry. A submission to another shard notes the old entry in the slow-path state. In two cases, even a submission to
-//! the same shard does not revive the old entry. The submission then notes the old entry, and pushes a new entry to the
-//! end of the list:
+//! Lists cannot be searched, so a cancelled item leaves its entry behind. A submission to the shard of a cancelled
+//! entry revives that entry. A submission to another shard notes the cancelled entry in the slow-path state. In two
+//! cases, a submission to the same shard does not revive the cancelled entry either, but notes it and pushes a new
+//! entry to the end of the list:
 //!
 //! * The queue is ordered. A revived entry would overtake the items that were queued after it.
-//! * A flush of the queue waits. If the flush waits for the old entry, a revived entry would make it wait for a later
-//!   submission.
+//! * A flush of the queue waits. If the flush waits for the cancelled entry, reviving that entry would make the flush
+//!   wait for a later submission.
 //!
 //! The number of an item's entries on the lists of a shard is `(home is this shard and listed) + (number of times that
 //! the slow-path state names this shard)`. If home is this shard and the item is listed, one of these entries is the
 //! entry *at home*. In an ordered queue, the entry at home is the last of them. In other queues, workers may pop
 //! entries in any order. So the entry at home is recognised by its flush ticket (see [`Known`]). If several entries
-//! have the ticket of the entry at home, any of them can be treated as that entry. The reason is that each flush waits
-//! for all of these entries or for none of them.
+//! have the ticket of the entry at home, any of them can be treated as that entry, because each flush waits for all of
+//! these entries or for none of them.
 //!
 //! A lock protects the slow-path state. A thread takes this lock in two cases only: a transition on the fast path
 //! answers `Slow`, or the operation has no fast path. All `_slowly` transitions are made under this lock.

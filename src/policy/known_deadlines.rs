@@ -1,9 +1,9 @@
 //! Records which deadlines of a pool the manager knows.
 //!
-//! A pool has several deadlines: for culling idle workers, for calling rescuers, and for checking for late workers.
-//! These deadlines are in the pool's state, and each thread that changes the state may move them. The manager only has
-//! to know the soonest deadline. If the soonest deadline is moved to a later time or dropped, no thread has to tell the
-//! manager. At the old time, the manager finds nothing to do, and learns the next deadline.
+//! A pool has several deadlines: for culling idle workers, for calling rescuers, and for checking for late workers. The
+//! deadlines of a pool are in the pool's state, and each thread that changes the state may move them. The manager only
+//! has to know the soonest deadline. If the soonest deadline is moved to a later time or dropped, no thread has to tell
+//! the manager. At the old time, the manager finds nothing to do in the pool, and learns the pool's next deadline.
 
 #![forbid(unsafe_code)]
 
@@ -11,8 +11,8 @@ use super::time::Time;
 
 /// The times at which the manager will check a pool, with the soonest time last. This is a part of the pool's state.
 ///
-/// A thread tells the manager a time only if this time is sooner than all known times. So the times are in order, and
-/// there are few of them.
+/// A thread tells the manager a time only if this time is sooner than all known times. So the known times are in order,
+/// and there are few of them.
 #[derive(Clone, Default, Debug)]
 pub(crate) struct KnownDeadlines(Vec<Time>);
 
@@ -55,7 +55,7 @@ mod tests {
         Some(Time::from_nanos(nanos))
     }
 
-    /// spec: C8.1, P2.3, A3.2 (the manager keeps each deadline of a pool)
+    /// spec: C8.1, P2.3, A3.2: a pool tells the manager only deadlines that are sooner than all known ones.
     #[test]
     fn the_manager_is_told_of_sooner_deadlines_only() {
         let mut known = KnownDeadlines::default();

@@ -1,17 +1,17 @@
 //! Detects woken workers that do not get a CPU, in pools that share items with sibling pools.
 //!
 //! A worker that has been woken, or that is being made, counts as if it ran. So no other worker is woken for the same
-//! item. But an issuer that does not pause, or another process, may keep the worker's CPU busy. In this case, the
-//! sibling pools may take the item after at most [`RARELY`]. If the pool had woken no worker for twice [`RARELY`]
-//! before this wake-up, the sibling pools may already take the item after [`LATE`].
+//! item. But an issuer that does not pause, or another process, may keep the worker's CPU busy. If the worker gets no
+//! CPU, the sibling pools may take the item after at most [`RARELY`]. If the pool had woken no worker for twice
+//! [`RARELY`] before the wake-up, the sibling pools may already take the item after [`LATE`].
 //!
 //! So each wake-up needs a deadline, but almost all wake-ups meet their deadlines. One deadline of the manager covers
 //! all wake-ups that happen before that deadline. In measurements, a check takes 11 µs, which is longer than a wake-up.
 //! So a check every 200 µs takes 5 % of a CPU. A stream of small items has thousands of wake-ups per second. So if no
-//! worker of a stream is late, the manager checks the stream ever more rarely. The time until the next check is the age
-//! of the stream, but at most [`RARELY`]. If a check finds a worker on its way, the check sets an exact deadline for
-//! this worker. If a check finds no worker on its way, and no worker was woken since the previous check, the stream
-//! ends.
+//! worker of a stream is late, the manager checks the stream ever more rarely. The time until the next check of a
+//! stream is the age of the stream, but at most [`RARELY`]. If a check finds a worker on its way, the check sets an
+//! exact deadline for this worker. If a check finds no worker on its way, and no worker was woken since the previous
+//! check, the stream ends.
 
 #![forbid(unsafe_code)]
 
@@ -47,7 +47,7 @@ pub(crate) struct LateWorkers {
 }
 
 impl LateWorkers {
-    /// Notes that a worker was woken, or that the manager was asked for one.
+    /// Notes that a worker was woken, or that the manager was asked for a worker.
     pub(crate) fn woke(&mut self, now: Time) {
         self.on_their_way.push_back(now);
         self.woke = true;
@@ -94,8 +94,8 @@ impl LateWorkers {
     /// workers is late, because it does not get a CPU.
     ///
     /// The manager reads the clock before it waits for the pool's lock, so `now` may be before the time of the last
-    /// [`ease`](Self::ease). So a check never finds that the pool is in time. Only `ease` does, which the arriving
-    /// workers call.
+    /// [`ease`](Self::ease). So a check never notes that the pool is in time again. Only `ease` does, which the
+    /// arriving workers call.
     pub(crate) fn look(&mut self, now: Time) -> bool {
         if self.next_look.is_none_or(|next| now < next) {
             return false;
@@ -134,7 +134,7 @@ mod tests {
         watch
     }
 
-    /// spec: A3.2 (200 µs)
+    /// spec: A3.2: a woken worker that has not arrived after 200 µs is late.
     #[test]
     fn a_worker_that_has_not_come_after_two_hundred_microseconds_is_late() {
         let mut watch = watch();
@@ -155,7 +155,7 @@ mod tests {
         assert_eq!(watch.next_look(), None);
     }
 
-    /// spec: A3.2, A3.6 (200 µs): the deadline holds however long other workers have been late.
+    /// spec: A3.2, A3.6 (200 µs): the deadline of a woken worker holds however long other workers have been late.
     #[test]
     fn a_worker_that_is_woken_while_others_are_late_is_looked_for_in_time() {
         let mut watch = watch();

@@ -2,30 +2,30 @@
 //! rules decide whether a worker itself runs the item that gets the slot of the worker's last item.
 //!
 //! If a worker's item queues another item, the same worker should run that item. The item's data is in the worker's
-//! cache, and the item needs neither a wake-up nor a shared cache line. So the worker keeps a short *local list* of
-//! such items. Other workers of the pool can steal from it.
+//! cache, and the item needs neither a wake-up nor a shared cache line. So each worker keeps a short *local list* of
+//! the items that its items have queued. Other workers of the pool can steal items from this list.
 //!
 //! When an item ends, its slot goes to the *heir*: the first item that waits for a slot of the queue. If other items
 //! wait in the heir's [part](super::parts) of the pool's list, the heir goes to the end of this part. But if an issuer
-//! is faster than the workers, most of its items wait for slots. Most items would then pass through two lists: the
-//! waiting list and the pool's list. So while the pool is [brisk](super::brisk), a worker runs up to [`HEIRS`] short
-//! heirs at once, and counts them as local items.
+//! is faster than the workers, most of its items wait for slots. Most items of such an issuer would pass through two
+//! lists: the waiting list and the pool's list. So while the pool is [brisk](super::brisk), a worker runs up to
+//! [`HEIRS`] short heirs at once, and counts them as local items.
 //!
 //! A local item delays other items, and may itself wait although a CPU is free. Three rules limit both delays:
 //!
-//! * A worker keeps items only while its items are short: [`SHORT`] of them must take at most 0.1 ms. The worker's last
-//!   items serve as the measure. So a pool with long items behaves as if there were no local lists. So does a build
-//!   with `cmwq_uncounted`, which measures no items.
-//! * A worker takes several local items in a row before other items. It takes as many as it can run in 0.1 ms, but at
-//!   most [`IN_A_ROW`]. Then it takes the same number of items from the pool's list, if there are any. Suppose that an
-//!   item waits on the pool's list. On each CPU, at most `IN_A_ROW` local items overtake this item. In addition, one
-//!   local item may overtake it for each item that workers take from the pool's list before it. This number includes
-//!   the items of other [parts](super::parts) of the list. If the local items turn out to be long, a check of the
-//!   manager ends the row.
+//! * A worker keeps items on its local list only while its items are short: [`SHORT`] of them must take at most 0.1 ms.
+//!   The worker's last items serve as the measure. So a pool with long items behaves as if there were no local lists. A
+//!   build with `cmwq_uncounted`, which measures no items, also behaves as if there were no local lists.
+//! * A worker takes several local items in a row before other items. A row has as many local items as the worker can
+//!   run in 0.1 ms, but at most [`IN_A_ROW`]. After a row, the worker takes the same number of items from the pool's
+//!   list, if there are any. On each CPU, at most `IN_A_ROW` local items overtake an item that waits on the pool's
+//!   list. In addition, one local item may overtake the waiting item for each item that workers take from the pool's
+//!   list before it. Items of other [parts](super::parts) of the list count, too. If the local items turn out to be
+//!   long, a check of the manager ends the row.
 //! * The first local item wakes no other worker, because its own worker will be ready sooner. The second local item
 //!   wakes a worker if the pool has a free CPU. If the present item turns out to be long, a check of the manager moves
-//!   the local items to the pool's list. If the pool has a free CPU, this is the next check. Otherwise, it is the
-//!   check after the next one.
+//!   the local items to the pool's list. If the pool has a free CPU, the next check moves the local items. Otherwise,
+//!   the check after the next one moves them.
 
 #![forbid(unsafe_code)]
 
@@ -35,10 +35,10 @@ const SHORT: u32 = 16;
 /// While other items wait, a worker runs at most this many local items one after the other.
 const IN_A_ROW: u32 = 64;
 
-/// While other items wait, a worker runs at most this many heirs one after the other. During such a row, it takes no
-/// item from the heirs' part of the pool's list. In a row twice as long, another worker of the same speed would pass
-/// over this part so often that it would have to take items from the part. Both workers would then write the part's
-/// cache lines.
+/// While other items wait, a worker runs at most this many heirs one after the other. During a row of heirs, the worker
+/// takes no item from the heirs' part of the pool's list. During a row twice as long, another worker of the same speed
+/// would pass over this part so often that it would have to take items from the part. Both workers would then write the
+/// part's cache lines.
 const HEIRS: u32 = 32;
 
 /// A local list has at most this many items.
@@ -56,13 +56,13 @@ pub(crate) const fn keeps(span: u32, kept: usize) -> bool {
 
 /// Returns whether the manager ends the row of a worker. `begun` is the number of items that the worker has begun since
 /// the last check. If a row lasts from one check to the next, `begun` is at most [`IN_A_ROW`], and the manager ends the
-/// row. So no row lasts for longer than two checks and one item. If a worker's items are short, it begins more items
-/// than that between two checks.
+/// row. So no row lasts for longer than two checks and one item. A worker with short items begins more than
+/// [`IN_A_ROW`] items between two checks.
 pub(crate) const fn ends_row(begun: u64) -> bool {
     begun <= IN_A_ROW as u64
 }
 
-/// Divides a worker's time between local items and the items of the pool's list. This is a plain value.
+/// A plain value that divides a worker's time between local items and the items of the pool's list.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Row {
     /// The number of local items that the worker has run in a row.
@@ -73,7 +73,7 @@ pub(crate) struct Row {
 
 impl Row {
     /// Returns whether the worker runs the heir of its last item at once, although other items may wait. While a pool
-    /// is brisk, the manager checks it often, so a row of heirs ends as a row of other local items does.
+    /// is brisk, the manager checks it often, so a row of heirs ends like a row of other local items.
     #[inline]
     #[must_use]
     pub(crate) const fn takes_heir(self, span: u32, is_brisk: bool) -> bool {
@@ -95,8 +95,8 @@ impl Row {
         Self { local: self.local + 1, ..self }
     }
 
-    /// Counts an item of the pool's list. After a row, the worker takes as many of these items as the row had local
-    /// items.
+    /// Counts an item that the worker takes from the pool's list. After a row, the worker takes as many of these items
+    /// as the row had local items.
     #[inline]
     #[must_use]
     pub(crate) const fn gives_way(self) -> Self {
@@ -108,7 +108,7 @@ impl Row {
 mod tests {
     use super::*;
 
-    /// spec: F8.6 (the number of items that overtake)
+    /// spec: F8.6: a worker runs at most as many local items in a row as fit into 0.1 ms, and at most 64.
     #[test]
     fn at_most_so_many_local_items_come_first() {
         for (span, most) in [(1, 1), (16, 16), (64, 64), (1024, 64)] {
@@ -122,7 +122,7 @@ mod tests {
         }
     }
 
-    /// spec: F8.6 (items that wait behind others)
+    /// spec: F8.6: after a row of local items, the worker takes as many items from the pool's list.
     #[test]
     fn after_a_row_as_many_other_items_come_first() {
         let mut row = Row::default();
@@ -137,7 +137,7 @@ mod tests {
         assert_eq!((row, row.goes_on(64)), (Row::default(), true));
     }
 
-    /// spec: F8.6 (the time for which local items overtake)
+    /// spec: F8.6: the manager ends a row of local items that lasts from one check to the next.
     #[test]
     fn a_row_that_lasts_from_one_check_to_the_next_is_ended() {
         let mut row = Row::default();
@@ -149,7 +149,8 @@ mod tests {
         assert!(!ends_row(begun + 1));
     }
 
-    /// spec: F8.6 (an item that gets the slot of another one)
+    /// spec: F8.6: a worker runs the item that gets the slot of its last item at once only if the pool is brisk and the
+    /// item is short, and only 32 times in a row.
     #[test]
     fn only_a_brisk_pool_runs_heirs_at_once_and_only_short_ones_and_not_many_in_a_row() {
         let row = Row::default();

@@ -16,7 +16,7 @@ pub(crate) enum Rank {
     PerCpuPools,
     /// `P`: the pools and classes of an executor.
     Pools,
-    /// `C`: the pools of a class, and the number of its users.
+    /// `C`: the pools of a class, and the number of the class's users.
     Class,
     /// `S`: the state of a pool.
     Pool,

@@ -23,7 +23,7 @@ pub(crate) const CREATION_COOLDOWN: Duration = Duration::from_secs(1);
 pub(crate) enum Duty<P> {
     /// Make a worker. If that fails, tell [`Manager::creation_failed`].
     Create(P),
-    /// The worker that the pool asked for cannot be made now. Tell the pool's idle set.
+    /// Tell the pool's idle set that the worker that the pool asked for cannot be made now.
     Unserved(P),
     /// A deadline of the pool has come. Do everything that is due, and tell [`Manager::deadline`] the pool's next
     /// deadline.
@@ -32,7 +32,7 @@ pub(crate) enum Duty<P> {
     Look(P, Watch),
     /// A pool has starved for a whole turn. If workers are still asked to give way, allow every worker to do so.
     Hurry,
-    /// Try each pool in the line, even if no thread has left. The schedule performs this duty itself.
+    /// Try each pool in the line, even if no thread has left. The schedule itself performs `TryLine`.
     TryLine,
     /// Make two threads, each only if it is needed: the cleaner, which destroys the values that the manager must not
     /// destroy, and the thread that calls due wakers. If that fails, tell [`Manager::cleaner_failed`].
@@ -40,7 +40,7 @@ pub(crate) enum Duty<P> {
 }
 
 impl<P: Clone> Duty<P> {
-    /// Returns the duty to repeat if this one is not completed. The watch of a repeated [`Look`](Self::Look) starts
+    /// Returns the duty to repeat if this duty is not completed. The watch of a repeated [`Look`](Self::Look) starts
     /// anew and forgets what it has seen.
     pub(crate) fn again(&self, now: Time) -> Self {
         match self {
@@ -115,7 +115,8 @@ impl<P: Clone> Manager<P> {
     }
 
     /// Notes that a thread could not be made. If a pool still wants a thread, the manager tries that pool again after
-    /// the pools that have asked since. So a pool whose attempts fail again and again does not delay the other pools.
+    /// the pools that have asked for a thread since. So a pool whose attempts fail again and again does not delay the
+    /// other pools.
     pub(crate) fn creation_failed(&mut self, still_wanted_by: Option<P>, now: Time) {
         self.creations_from = now + CREATION_COOLDOWN;
         if let Some(pool) = still_wanted_by {
@@ -135,9 +136,9 @@ impl<P: Clone> Manager<P> {
         self.creations_from + Duration::from_nanos(1)
     }
 
-    /// Notes that work of this pool waits for a thread, but the cap allows no further thread. The manager tries again
-    /// when a thread leaves, and in any case after [`FAMINE`]. By then, another pool may have an idle worker to send
-    /// away, or this pool may starve.
+    /// Notes that work of this pool waits for a thread, but the cap allows no further thread. The manager tries the
+    /// pool again when a thread leaves, and in any case after [`FAMINE`]. By that time, another pool may have an idle
+    /// worker to send away, or this pool may starve.
     pub(crate) fn no_room(&mut self, pool: P, is_it: impl Fn(&P) -> bool, claim: Claim, now: Time) {
         self.duties.set(now, Duty::Unserved(pool.clone()));
         if self.line.wait(pool, is_it, claim) && self.line.starves() {
@@ -248,7 +249,7 @@ impl<P: Clone> Manager<P> {
         }
     }
 
-    /// Ensures that a watched pool is checked by this time. Costs O(duties).
+    /// Ensures that a watched pool is checked at the time `at` or earlier. Costs O(duties).
     pub(crate) fn look_by(&mut self, is_pool: impl Fn(&P) -> bool, at: Time) {
         let is_meant = |duty: &Duty<P>| matches!(duty, Duty::Look(pool, _) if is_pool(pool));
         for (deadline, look) in self.duties.take_all(is_meant) {
@@ -331,8 +332,7 @@ mod tests {
         Time::default() + Duration::from_millis(millis)
     }
 
-    /// After a failure, the manager makes at most one attempt per second, no matter which pool asks (P1 builds on
-    /// this).
+    /// After a failure, the manager makes at most one attempt per second to make a thread, no matter which pool asks.
     ///
     /// spec: E2.6, P1.2
     #[test]
@@ -357,7 +357,7 @@ mod tests {
         assert_eq!(manager.next_wake(), None);
     }
 
-    /// spec: E2.6: so many pools ask for a worker that a stack frame for each would not fit on the manager's stack.
+    /// spec: E2.6: a failure holds back even so many pools that a stack frame for each would not fit on the stack.
     #[test]
     fn a_failure_holds_any_number_of_creations_back() {
         const POOLS: u32 = 50_000;
@@ -398,7 +398,7 @@ mod tests {
         assert_eq!(manager.next_wake(), None);
     }
 
-    /// spec: P1 (at most one attempt per second after a failure): this applies to threads of every kind.
+    /// spec: P1 (at most one attempt per second after a failure): the limit applies to threads of every kind.
     #[test]
     fn a_cleaner_is_made_when_threads_are_tried_again() {
         let mut manager = Manager::<char>::new(Rules::default());
@@ -492,7 +492,7 @@ mod tests {
         assert_eq!(due(&mut manager, at(500)), [Duty::Hurry, Duty::Clean]);
     }
 
-    /// spec: E2.5: a worker that gives way asks for another worker for its own pool before it leaves.
+    /// spec: E2.5: a thread that leaves makes room for the line, even if another pool has asked for a worker before.
     #[test]
     fn room_is_for_the_line_before_later_requests() {
         let mut manager = Manager::new(Rules::default());
@@ -503,8 +503,8 @@ mod tests {
         assert_eq!(manager.take_due(at(1)), Some(Duty::Create('a')));
     }
 
-    /// spec: E2.5 (pools take turns): another pool asks for a worker after a thread has left, but before the manager
-    /// learns of that.
+    /// spec: E2.5 (pools take turns): a pool that asks for a worker before the manager learns that a thread has left is
+    /// not served before the line.
     #[test]
     fn a_pool_outside_of_the_line_is_not_served_before_the_line() {
         let mut manager = Manager::new(Rules::default());
@@ -540,7 +540,7 @@ mod tests {
     }
 
     /// spec: E2.5 (a busy worker gives way between items): after a turn, every busy worker may give way. Once a thread
-    /// was made, the next turn begins when a starving pool is refused again.
+    /// was made, the next turn begins when a starving pool is refused a thread again.
     #[test]
     fn workers_hurry_after_a_pool_has_starved_for_a_turn() {
         let mut manager = Manager::new(Rules::default());

@@ -3,7 +3,7 @@
 //! A reading of the thread's CPU clock costs as much as several short items, and a reading of the coarse clock costs a
 //! tenth of a short item. So a worker groups items into *windows*, and reads the CPU clock at the end of each window. A
 //! window has as many items as are expected to use a tenth of a millisecond together, judged by the items of the last
-//! window. If items are longer than that, a window has one item.
+//! window. If items are longer than a tenth of a millisecond, each window has one item.
 //!
 //! A window also ends when the coarse clock has ticked. The worker reads the coarse clock after sixteen items at the
 //! latest, and before each item that follows an item of another queue. So an item that is longer than a tick can share
@@ -11,18 +11,18 @@
 //! taken long without using CPU time. The next item then has a window of its own.
 //!
 //! In most windows, all items come from a single queue. If a window has items of several queues, its whole CPU time is
-//! charged to one queue, as in the kernel. This is the queue whose item was running at the last tick, if that queue has
-//! an item in the window. So on average, each queue is charged for its share. If a tick ends the window, the queue of
-//! the item that was running at this tick is charged. A tick that comes while the worker reads its CPU clock counts for
-//! no item. The reason is that the reading is a system call, during which a kernel that preempts lazily often preempts
-//! the thread. An interrupted item does not count as running at a tick. But the queue of an interrupted item is charged
-//! if the earlier items of the window cannot have used that much time.
+//! charged to one queue, as in the kernel. The charged queue is the one whose item was running at the last tick, if
+//! that queue has an item in the window. So on average, each queue is charged for its share of the CPU time. If a tick
+//! ends the window, the queue of the item that was running at this tick is charged. A tick that comes while the worker
+//! reads its CPU clock counts for no item, because the reading is a system call, and a kernel that preempts lazily
+//! often preempts a thread during a system call. An interrupted item does not count as running at a tick. But the queue
+//! of an interrupted item is charged if the earlier items of the window cannot have used the window's CPU time.
 
 #![forbid(unsafe_code)]
 
 use std::time::Duration;
 
-/// The CPU time that a window should use. Reading the clock costs about one per cent of that.
+/// The CPU time that a window should use. Reading the CPU clock costs about one per cent of this time.
 const WINDOW: Duration = Duration::from_micros(100);
 /// A window has at most this many items.
 const MOST_ITEMS: u32 = 1024;
@@ -82,8 +82,8 @@ impl Metering {
     }
 
     /// Returns whether an interrupted item, which ends this window, is charged for the window's whole CPU time, `used`.
-    /// This is the case if the earlier items would otherwise have been more than twice as long as the items of the last
-    /// window.
+    /// The interrupted item is charged if the earlier items would otherwise have been more than twice as long as the
+    /// items of the last window.
     pub(crate) fn is_of_the_interrupted(self, used: Duration) -> bool {
         let before = self.items.saturating_sub(1);
         used >= LITTLE + 2 * WINDOW * before / self.span
@@ -101,7 +101,7 @@ impl Metering {
 }
 
 /// Returns how much of `used` surely belongs to a worker's present item. `used` is the CPU time that the worker has
-/// used since the last reading of its clock. `is_first` says whether the window began with the present item.
+/// used since the last reading of its CPU clock. `is_first` says whether the window began with the present item.
 pub(crate) fn surely_own(used: Duration, is_first: bool) -> Duration {
     if is_first || used >= SURELY_OWN { used } else { Duration::ZERO }
 }
@@ -136,7 +136,7 @@ mod tests {
         (items, looks)
     }
 
-    /// spec: O1.4 (CPU time is read per batch)
+    /// spec: O1.4: short items share a window, so a worker reads its CPU time once for many items.
     #[test]
     fn short_items_share_a_window() {
         let nanos = Duration::from_nanos;

@@ -1,8 +1,8 @@
 //! The policy layer makes decisions with pure functions on `Copy` words and plain structs.
 //!
-//! This folder contains no lock, atomic, thread, clock, I/O or `unsafe`. The present time is an argument, `now`. The
-//! protocol layer stores the words, and the engine performs the actions that the functions return. Table tests and
-//! property tests call the functions with bare values.
+//! The policy layer contains no lock, atomic, thread, clock, I/O or `unsafe`. Its functions get the present time as an
+//! argument, `now`. The protocol layer stores the words, and the engine performs the actions that the policy functions
+//! return. Table tests and property tests call the policy functions with bare values.
 
 pub(crate) mod admission;
 pub(crate) mod alarms;

@@ -19,7 +19,7 @@ fn of(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// Serialises optional durations in the same way.
+/// Serialises optional durations as integers, in nanoseconds.
 pub(crate) mod option {
     use super::{Deserialize, Deserializer, Duration, Serializer, of};
 

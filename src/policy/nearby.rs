@@ -7,17 +7,17 @@ use std::collections::BTreeMap;
 use super::cpu_set::CpuSet;
 use super::topology::{Cpu, Topology};
 
-/// The slots near each CPU and each node of a machine. A slot is the index of one of the executor's CPUs, in ascending
-/// order of the CPU numbers.
+/// The CPU slots near each CPU and each node of a machine. A CPU slot is the index of one of the executor's CPUs, in
+/// ascending order of the CPU numbers.
 #[derive(Debug)]
 pub(crate) struct Nearby {
-    /// The slot that serves each CPU, by CPU number, or `None` if the machine has no such CPU.
+    /// The CPU slot that serves each CPU, by CPU number, or `None` if the machine has no such CPU.
     by_cpu: Vec<Option<usize>>,
     by_node: BTreeMap<usize, Vec<usize>>,
 }
 
 impl Nearby {
-    /// Finds the slots for a machine. `used` is the set of the executor's CPUs, and contains at least one CPU.
+    /// Finds the CPU slots for a machine. `used` is the set of the executor's CPUs, and contains at least one CPU.
     pub(crate) fn derive(topology: &Topology, used: &CpuSet) -> Self {
         let slot_of: BTreeMap<usize, usize> = used.iter().zip(0..).collect();
         let known = topology.cpus().iter();
@@ -29,7 +29,7 @@ impl Nearby {
             nearby.by_cpu.push(nearest(*cpu, &served));
             nearby.by_node.entry(cpu.node).or_default().extend(slot_of.get(&cpu.id));
         }
-        // The topology does not tell which CPUs are near an offline CPU, so offline CPUs are spread over all slots.
+        // The topology does not tell which CPUs are near an offline CPU, so offline CPUs are spread over all CPU slots.
         for cpu in topology.offline().iter() {
             nearby.by_cpu.resize(nearby.by_cpu.len().max(cpu + 1), None);
             nearby.by_cpu[cpu] = cpu.checked_rem(served.len()).map(|turn| served[turn].1);
@@ -37,22 +37,22 @@ impl Nearby {
         nearby
     }
 
-    /// Returns the slot of the CPU itself if the executor uses this CPU. Otherwise returns one of the nearest slots,
-    /// which is always the same slot for a given CPU. So items for one CPU keep their order, and items for different
-    /// CPUs are spread over the nearest slots.
+    /// Returns the CPU slot of `cpu` itself if the executor uses this CPU. Otherwise returns one of the nearest CPU
+    /// slots, which is always the same for a given CPU. So items for one CPU keep their order, and items for different
+    /// CPUs are spread over the nearest CPU slots.
     pub(crate) fn slot_of_cpu(&self, cpu: usize) -> Option<usize> {
         *self.by_cpu.get(cpu)?
     }
 
-    /// Returns the slots of the executor's CPUs on a node. The slice is empty if the executor has no CPU on the node.
-    /// Returns `None` if the machine has no such node.
+    /// Returns the CPU slots of the executor's CPUs on a node. The slice is empty if the executor has no CPU on the
+    /// node. Returns `None` if the machine has no such node.
     pub(crate) fn slots_of_node(&self, node: usize) -> Option<&[usize]> {
         self.by_node.get(&node).map(Vec::as_slice)
     }
 }
 
-/// Returns the slot for `cpu`. If `cpu` has no slot of its own, returns a slot in the smallest group that has one: the
-/// core, the cache, the node, or the machine.
+/// Returns the CPU slot for `cpu`. If `cpu` has no CPU slot of its own, returns a CPU slot in the smallest group that
+/// has one: the core, the cache, the node, or the machine.
 fn nearest(cpu: Cpu, served: &[(Cpu, usize)]) -> Option<usize> {
     let distances: [fn(Cpu, Cpu) -> bool; 5] = [
         |one, other| one.id == other.id,

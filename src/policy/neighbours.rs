@@ -1,5 +1,5 @@
 //! Decides in which order a pod helps the other pods: the nearest pods first. Also decides which pod is the nearest for
-//! a CPU of no pod.
+//! a CPU that belongs to no pod.
 
 #![forbid(unsafe_code)]
 
@@ -95,7 +95,7 @@ impl Groups {
     }
 }
 
-/// For each CPU that belongs to no pod, the pod for its items.
+/// For each CPU that belongs to no pod, the pod that gets the CPU's items.
 #[derive(Debug, Default)]
 pub(crate) struct NearestPods {
     pods: usize,
@@ -103,8 +103,8 @@ pub(crate) struct NearestPods {
 }
 
 impl NearestPods {
-    /// Chooses one of the nearest pods for each CPU of no pod. The CPU's number decides among these pods, so that such
-    /// CPUs are spread over them.
+    /// Chooses one of the nearest pods for each CPU of no pod. The CPU's number decides among equally near pods, so
+    /// that the CPUs of no pod are spread over them.
     pub(crate) fn derive(topology: &Topology, pods: &Pods) -> Self {
         let cpus = || topology.cpus().iter();
         let mut alone = cpus().filter(|cpu| pods.pod_of(cpu.id).is_none()).peekable();
@@ -113,7 +113,7 @@ impl NearestPods {
         }
         let (mut in_cache, mut in_node) = (BTreeMap::new(), BTreeMap::new());
         for cpu in cpus() {
-            // A CPU also belongs to a pod that it only leads to.
+            // `pod_of` also returns the pod of a CPU that the mask has removed from the pod.
             if let Some(pod) = pods.pod_of(cpu.id).filter(|pod| pods.pods()[*pod].contains(cpu.id)) {
                 in_cache.entry(cpu.cache).or_insert_with(BTreeSet::new).insert(pod);
                 in_node.entry(cpu.node).or_insert_with(BTreeSet::new).insert(pod);
@@ -160,7 +160,7 @@ mod tests {
         .collect()
     }
 
-    /// spec: A3.4 (nearest first)
+    /// spec: A3.4: a pod asks the pods of its cache first, then those of its node, then all others.
     #[test]
     fn a_cpu_asks_its_cache_first_and_then_its_node() {
         // The machine has two nodes with two caches each, and two CPUs per cache.
@@ -179,7 +179,7 @@ mod tests {
         Pods::derive(topology, scope, &all).restricted(mask)
     }
 
-    /// Returns the same as [`NearestPods::nearest`]. Compares the groups of the CPU with those of each pod.
+    /// Returns the same as [`NearestPods::nearest`], by a comparison of the CPU's groups with the groups of each pod.
     fn nearest_by_groups(topology: &Topology, pods: &[CpuSet], cpu: usize) -> usize {
         let own = Groups::of(topology, &CpuSet::single(cpu));
         let tier = |pod| {

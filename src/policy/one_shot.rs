@@ -1,14 +1,14 @@
-//! The state of a one-shot item. Such an item consists of a closure, which runs once, and of the result for which its
-//! handle waits.
+//! The state of a one-shot item. A one-shot item consists of a closure, which runs once, and of the closure's result,
+//! for which the item's handle waits.
 //!
 //! Two parties own the cell: its *entry* on a list, and the *handle*. Each party has a bit in the word, which is set
 //! while the party exists. The party that clears the last of the two bits frees the cell. The closure belongs to the
-//! thread that ends the queued state. This thread is the worker that begins the item, or the thread that cancels the
+//! thread that ends the queued state. The queued state ends when a worker begins the item, or when a thread cancels the
 //! item through the handle. The result belongs to the handle, or to the worker if the handle is gone.
 //!
-//! The handle can also ask a running item to stop. A running item that *listens* has left an alarm, which the handle
-//! rings. The alarm is removed before the item ends or the handle goes, because another item may get the same cell
-//! later.
+//! The handle can also ask a running item to stop. A running item that *listens* for a request to stop has left an
+//! alarm, which the handle rings. The alarm is removed before the item ends or the handle goes, because another item
+//! may get the same cell later.
 
 #![forbid(unsafe_code)]
 
@@ -54,7 +54,7 @@ pub(crate) enum Take {
 pub(crate) enum Stop {
     /// The item had not begun, and was cancelled as by [`OneShotState::cancel`].
     Cancelled(Waiting),
-    /// The item runs, and was asked to stop. If it listens, ring its alarm.
+    /// The item runs, and was asked to stop. If the item listens for such a request, ring its alarm.
     Asked { listens: bool },
     /// The item has ended.
     Ended,
@@ -64,7 +64,7 @@ pub(crate) enum Stop {
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Listen {
-    /// The item listens from now on. Keep the alarm.
+    /// The item listens for a request to stop from now on. Keep the alarm.
     Listens,
     /// The handle has already asked the item to stop.
     Stopped,
@@ -78,16 +78,17 @@ pub(crate) enum Listen {
 pub(crate) enum Finish {
     /// The result now belongs to the handle.
     Leave,
-    /// A thread or a task waits for the result through the handle. Wake it.
+    /// Wake the thread or the task, or both, that wait for the result through the handle.
     Wake(Waiting),
     /// The handle is gone. Drop the result, and free the cell.
     Free,
-    /// The item has not ended yet, because it still listens. Remove its alarm, and finish the item again.
+    /// The item has not ended yet, because it still listens for a request to stop. Remove its alarm, and finish the
+    /// item again.
     Unlisten,
 }
 
-/// The thread and the task that wait for an item through its handle. Both exist if a thread joins a handle that a task
-/// has polled before.
+/// The thread and the task that wait for an item through its handle. Both a thread and a task wait if a thread joins a
+/// handle that a task has polled before.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Waiting(u64);
 
@@ -175,7 +176,7 @@ impl OneShotState {
     }
 
     /// Cancels the item on behalf of the handle. If the closure had not begun, returns the waiting thread and task. The
-    /// closure then belongs to the handle. `late` says whether the item's deadline has passed.
+    /// closure of a cancelled item belongs to the handle. `late` says whether the item's deadline has passed.
     pub(crate) const fn cancel(self, late: bool) -> (Self, Option<Waiting>) {
         if self.0 & (RUNNING | DONE | CANCELLED) != 0 {
             (self, None)
@@ -184,7 +185,7 @@ impl OneShotState {
         }
     }
 
-    /// Cancels the item on behalf of the handle or, if the closure has begun, asks it to stop.
+    /// Cancels the item on behalf of the handle or, if the closure has begun, asks the item to stop.
     pub(crate) const fn stop(self) -> (Self, Stop) {
         match self.cancel(false) {
             (cancelled, Some(waiting)) => (cancelled, Stop::Cancelled(waiting)),
@@ -214,7 +215,7 @@ impl OneShotState {
         self.0 & LISTENS != 0
     }
 
-    /// Returns whether a task waits for the item, or the item listens.
+    /// Returns whether a task waits for the item, or the item listens for a request to stop.
     pub(crate) const fn has_alarms(self) -> bool {
         self.0 & (AWAITED | LISTENS) != 0
     }
@@ -245,7 +246,7 @@ impl OneShotState {
         (Self(self.0 & !WAITER), !self.is_finished())
     }
 
-    /// Returns whether the handle is the only owner. If so, no other thread can change the state.
+    /// Returns whether the handle is the only owner of the cell, so that no other thread can change the state.
     pub(crate) const fn is_left_to_handle(self) -> bool {
         self.0 & ENTRY == 0
     }
@@ -337,7 +338,7 @@ mod tests {
         assert_eq!(OneShotState::new().detach().0.take().0.abandon(false).1, Finish::Free);
     }
 
-    /// spec: W1.3 (cancel)
+    /// spec: W1.3: a handle can cancel its item only before a worker has begun the item.
     #[test]
     fn only_an_item_that_has_not_begun_is_cancelled() {
         let running = OneShotState::new().take().0;
@@ -349,7 +350,7 @@ mod tests {
         assert!(cancelled.is_finished());
     }
 
-    /// spec: W1.2 (join, join_timeout)
+    /// spec: W1.2: the end of an item wakes a thread that joins it, unless the thread's wait has timed out.
     #[test]
     fn a_waiting_handle_is_woken_and_one_that_gave_up_is_not() {
         let (waiting, sleep) = OneShotState::new().take().0.wait();
@@ -361,7 +362,7 @@ mod tests {
         assert!(!waiting.finish().0.wait().1, "a finished item is not waited for");
     }
 
-    /// spec: I1.1 (a handle can be awaited)
+    /// spec: I1.1: the end or the cancelling of an item wakes a task that awaits the item's handle.
     #[test]
     fn a_task_is_woken_by_the_end_and_by_a_cancel() {
         let (awaited, waits) = OneShotState::new().watch();
@@ -378,7 +379,7 @@ mod tests {
         assert_eq!(awaited.detach().0, OneShotState::detached(), "a handle that is gone waits for nothing");
     }
 
-    /// spec: I3.3 (a handle asks its item to stop)
+    /// spec: I3.3: a handle that stops its item cancels the item, or asks the item to stop if it is running.
     #[test]
     fn a_stop_cancels_an_item_or_asks_it() {
         assert!(
@@ -398,7 +399,7 @@ mod tests {
         assert_eq!(listens.detach().0.finish().1, Finish::Free);
     }
 
-    /// spec: I3.5 (an item that is too late)
+    /// spec: I3.5: an item whose deadline has passed is cancelled, and its state says that it was late.
     #[test]
     fn a_late_item_is_cancelled_and_known_as_late() {
         let late = OneShotState::new().cancel(true).0;

@@ -8,23 +8,23 @@
 //!
 //! A pool may spare as many workers as it has CPUs. Each sleeper that comes back, because its sleep has ended, lets the
 //! pool spare one more sleeper. So if items sleep for a while and then end, the number of sleepers may double within
-//! the time of one sleep. It grows until the CPUs are busy or the limits of the queues are reached. If no sleeper comes
-//! back, only the gaps let the pool grow. The number of returns that count is halved every second. A return does not
-//! count at all if the pool's sleepers are fewer than half of those that it may spare. So the pool forgets a crowd that
-//! it no longer needs.
+//! the time of one sleep. The number of sleepers grows until the CPUs are busy or the limits of the queues are reached.
+//! If no sleeper comes back, only the gaps let the pool grow. The number of returns that count is halved every second.
+//! A return does not count at all if the pool's sleepers are fewer than half of those that the pool may spare. So the
+//! pool forgets a crowd that it no longer needs.
 //!
 //! A worker that sleeps without a guard keeps its CPU from other workers until the manager finds this worker asleep.
-//! Many sleeps are over before that. So a pool of several CPUs is *covered* while many sleepers come back
-//! ([`Pace::covers`]): the pool may run as many further workers as it has CPUs. These workers use the CPUs of the
-//! workers that sleep without the manager's knowledge, so checks may be rarer, too. The price is that workers share
-//! CPUs while none of them sleeps.
+//! Many sleeps are over before the manager finds the sleeper. So a pool of several CPUs is *covered* while many
+//! sleepers come back ([`Pace::covers`]): the pool may run as many further workers as it has CPUs. These workers use
+//! the CPUs of the workers that sleep without the manager's knowledge, so checks may be rarer, too. The price of
+//! covering a pool is that its workers share CPUs while none of them sleeps.
 //!
 //! The rule has a known limit. Items that take turns with one lock also come back one after the other. So each return
-//! of such an item may let one more of these items start, up to the limits of the queues and of the executor. But only
-//! one of these items can continue at a time.
+//! of an item that needs the lock may let one more of the items start, up to the limits of the queues and of the
+//! executor. But only one of the items that need the lock can continue at a time.
 //!
 //! The gaps are longer for hogs, because further threads do not help against hogs. A hog that ends does not let the
-//! pool spare one more hog. Declared blocks (guards) are not paced.
+//! pool spare one more hog. Blocks that are declared with guards are not paced.
 
 #![forbid(unsafe_code)]
 
@@ -76,7 +76,8 @@ const HALF_LIFE: Duration = Duration::from_secs(1);
 /// same time.
 const COVERING: usize = 2;
 
-/// The time at which a worker was last taken out, for each reason, and the number of sleepers that have come back.
+/// The time at which a worker was last taken out of the count, for each reason, and the number of sleepers that have
+/// come back.
 #[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
 pub(crate) struct Pace {
     sleeper: Option<Time>,
@@ -164,7 +165,7 @@ mod tests {
         }
     }
 
-    /// spec: S5.1 (no crowd, however long workers are taken out)
+    /// spec: S5.1: even within an hour, the detector takes no crowd of workers out of the count.
     #[test]
     fn an_hour_makes_no_crowd() {
         let hour = Duration::from_secs(3600);
@@ -256,7 +257,7 @@ mod tests {
         assert_eq!([0, 1, 2].map(after), [true, false, false]);
     }
 
-    /// spec: S5.1: many returns from few sleepers let no crowd leave.
+    /// spec: S5.1: many returns of few sleepers do not let the detector take a crowd of workers out.
     #[test]
     fn returns_count_only_if_they_are_needed() {
         let now = Time::default() + Duration::from_secs(9);

@@ -2,30 +2,28 @@
 //!
 //! The worklist of a managed pool has a *part* for each CPU where possible, but at most [`MOST`] parts. An issuer adds
 //! its entry to the part of its CPU. A worker prefers the part of the CPU on which it runs. So an item, the counts of
-//! its queue on that CPU, and the ends of the list mostly stay in the cache of one CPU. For the same reason, workers of
-//! different CPUs seldom wait for each other.
+//! its queue on that CPU, and the ends of the list mostly stay in the cache of one CPU. Because workers of different
+//! CPUs prefer different parts, they seldom wait for each other.
 //!
-//! The entries of one part leave it in order. There is no order between entries of different parts, so a worker must
-//! not neglect the parts of other CPUs:
+//! The entries of a part leave the part in order. There is no order between entries of different parts, so a worker
+//! must not neglect the parts of other CPUs:
 //!
 //! * A worker takes at most [`LONGEST`] entries from one part in a *stretch*, and then chooses a part again. While the
-//!   worker's items are short, a stretch has only as many entries as fit into 25 µs. Otherwise, the worker reads the
-//!   clock before each entry, and all entries of a stretch begin within 1 ms. So if short items follow long ones, the
-//!   worker can still take several of them in one stretch.
+//!   worker's items are short, a stretch has only as many entries as fit into 25 µs. If the items are long, the worker
+//!   reads the clock before each entry, and all entries of a stretch begin within 1 ms. So if short items follow long
+//!   ones, the worker can still take several short items in one stretch.
 //! * With each choice, the worker *passes over* all other parts that have entries. If a part was passed over twice as
 //!   often as there are parts, the next worker that chooses a part chooses this one. A stretch that begins with an heir
 //!   ([`local`](super::local)) does not count as a choice of the heir's part, because the worker takes no entry from
 //!   that part.
-//! * If the items are long, it hardly matters in which cache they are. In that case, each worker goes from part to
-//!   part.
+//! * Workers with long items go from part to part, because it hardly matters in which cache a long item is.
 //! * If several parts were passed over twice as often as there are parts, a worker chooses the part that was passed
 //!   over most often. If its items are long, a worker chooses in this way among all parts that have entries.
 //!
-//! There are at most as many parts as CPUs. So at most 64 entries for each CPU overtake the first entry of a part.
-//! These are the entries of three stretches for each part, and the rest of one earlier stretch for each running worker.
-//! While the items are as short as they were before, each of these stretches takes at most 25 µs. If the items become
-//! long during a stretch, a check of the manager ends the stretch, as it ends a row of local items
-//! ([`local`](super::local)).
+//! There are at most as many parts as CPUs. So at most 64 entries for each CPU overtake the first entry of a part. The
+//! 64 entries are those of three stretches for each part, and the rest of one earlier stretch for each running worker.
+//! While the items are as short as they were before, each stretch takes at most 25 µs. If the items become long during
+//! a stretch, a check of the manager ends the stretch, as it ends a row of local items ([`local`](super::local)).
 
 #![forbid(unsafe_code)]
 
@@ -58,8 +56,8 @@ const fn are_long(span: u32) -> bool {
 pub(crate) struct Division {
     /// The number of parts, less one. The number of parts is a power of two.
     mask: usize,
-    /// The number of low bits of a CPU's number that do not count. On some machines, for example, a node has only CPUs
-    /// with even numbers.
+    /// The number of low bits of a CPU's number that do not influence the CPU's part. On some machines, for example, a
+    /// node has only CPUs with even numbers.
     shift: u32,
 }
 
@@ -93,7 +91,7 @@ impl Division {
     }
 }
 
-/// The entries that a worker takes from one part, one after the other. This is a plain value.
+/// The entries that a worker takes from one part, one after the other, as a plain value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Stretch {
     part: u8,
@@ -106,8 +104,8 @@ pub(crate) struct Stretch {
 }
 
 impl Stretch {
-    /// Begins a stretch in this part. `last` is the worker's last stretch. `span` is the number of its items that take
-    /// 0.1 ms. Calls `now` only if the items are long.
+    /// Begins a stretch in this part. `last` is the worker's last stretch. `span` is the number of the worker's items
+    /// that take 0.1 ms. Calls `now` only if the items are long.
     pub(crate) fn begin(part: usize, last: Self, span: u32, now: impl FnOnce() -> Time) -> Self {
         let is_long = last.is_ended || are_long(span);
         let left = if is_long { LONGEST } else { LONGEST.min(span / PER_SPAN) };
@@ -135,8 +133,8 @@ impl Stretch {
             }
     }
 
-    /// Ends the stretch of a worker that was blocked. The worker still knows in which part it was, so that workers with
-    /// long items do not all move on to the same part.
+    /// Ends the stretch of a worker that was blocked. The worker still knows the part of the stretch, so that workers
+    /// with long items do not all move on to the same part.
     #[must_use]
     pub(crate) const fn over(self) -> Self {
         Self { left: 0, ..self }
@@ -153,7 +151,7 @@ impl Stretch {
         self.is_ended
     }
 
-    /// Counts an entry.
+    /// Counts an entry that the worker takes.
     #[inline]
     #[must_use]
     pub(crate) const fn taken(self) -> Self {
@@ -170,7 +168,7 @@ pub(crate) struct Seen {
 }
 
 /// Chooses one of `parts` parts for a worker that runs on the CPU of the part `own`. `last` is the worker's last
-/// stretch. `span` is the number of its items that take 0.1 ms. Returns `None` if no part has entries.
+/// stretch. `span` is the number of the worker's items that take 0.1 ms. Returns `None` if no part has entries.
 pub(crate) fn choose(
     own: usize,
     last: Stretch,

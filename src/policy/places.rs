@@ -1,16 +1,16 @@
 //! Decides which submissions get one of the places for a queue's pending items.
 //!
-//! A submission takes a place if one is free. Otherwise it is refused, or its issuer waits in a line. While issuers
-//! wait in line, all other submissions are refused, so a place that becomes free goes to the first issuer in line. The
-//! item of a timer is accepted before the timer fires. So when the timer fires, the item takes a place even if none is
-//! free, and more places may be taken than there are.
+//! A submission takes a place if one is free. If no place is free, the submission is refused, or its issuer waits in a
+//! line. While issuers wait in line, all other submissions are refused, so a place that becomes free goes to the first
+//! issuer in line. The item of a timer is accepted before the timer fires. So when the timer fires, the item takes a
+//! place even if no place is free. The items may then take more places than the queue has.
 
 #![forbid(unsafe_code)]
 
 use std::fmt;
 
-/// This bit says that issuers wait in line. It is the highest bit. So while it is set, the word is larger than any
-/// number of places.
+/// The highest bit, which says that issuers wait in line. While it is set, the word is larger than any number of
+/// places.
 const LINE: u64 = 1 << 63;
 
 /// The number of places that are taken, and whether issuers wait in line.
@@ -88,7 +88,7 @@ impl fmt::Debug for Places {
 mod tests {
     use super::*;
 
-    /// spec: B1.1, Q5 (max_pending)
+    /// spec: B1.1, Q5: submissions take at most as many places as the queue has (`max_pending`).
     #[test]
     fn places_are_taken_up_to_their_number() {
         let one = Places::new().take(2).unwrap();
@@ -100,7 +100,7 @@ mod tests {
         assert_eq!((anyway.take(2), anyway.take_many(2, 1).1, anyway.hand(2)), (None, 0, None));
     }
 
-    /// spec: B1.3 (fair)
+    /// spec: B1.3: a place that becomes free goes to the first issuer in line, and not to another submission.
     #[test]
     fn a_free_place_goes_to_the_line() {
         let full = Places::new().take(1).unwrap();

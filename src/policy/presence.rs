@@ -44,14 +44,14 @@ impl Presence {
         }
     }
 
-    /// Notes that the attempt has succeeded. The manager's new thread calls this function too, so that the new thread
-    /// never finds the manager missing.
+    /// Notes that the attempt to make the manager has succeeded. The manager's new thread calls this function too, so
+    /// that the new thread never finds the manager missing.
     pub(crate) fn made(&mut self) {
         debug_assert!(!matches!(self, Self::Missing { .. }), "an attempt succeeded that no thread had begun");
         *self = Self::There;
     }
 
-    /// Notes that the attempt has failed. `now` is the time at which the attempt ended.
+    /// Notes that the attempt to make the manager has failed. `now` is the time at which the attempt ended.
     pub(crate) fn failed(&mut self, now: Time) {
         debug_assert_eq!(*self, Self::Starting, "an attempt failed that no thread had begun");
         *self = Self::Missing { until: now + CREATION_COOLDOWN };

@@ -13,7 +13,7 @@ pub(crate) struct Quota {
 }
 
 impl Quota {
-    /// Makes a quota. Returns `None` if either value is zero.
+    /// Makes a quota. Returns `None` if the CPU time or the period is zero.
     pub(crate) fn new(micros: u64, period: u64) -> Option<Self> {
         (micros > 0 && period > 0).then_some(Self { micros, period })
     }

@@ -4,9 +4,9 @@
 //! worker that the manager could not make immediately. The call ends when no reservation waits any more. While the call
 //! lasts, its deadline is one of the pool's deadlines.
 //!
-//! The call continues even if no queue has a rescuer, although the manager then wakes ten times per second for nothing.
-//! The reason is that a queue with a rescuer may be built while the pool waits, and that its items may come to this
-//! pool.
+//! The call continues even if no queue has a rescuer, because a queue with a rescuer may be built while the pool waits,
+//! and items of that queue may come to this pool. Without a rescuer, the manager wakes ten times per second for
+//! nothing.
 
 #![forbid(unsafe_code)]
 
@@ -14,10 +14,10 @@ use std::time::Duration;
 
 use super::time::Time;
 
-/// The time for which a pool is in need before it calls rescuers.
+/// A pool that needs a worker that cannot be made waits this long before it calls rescuers.
 pub(crate) const MAYDAY_INITIAL: Duration = Duration::from_millis(10);
 
-/// The interval at which a pool calls rescuers again while the need lasts.
+/// The interval at which a pool calls rescuers again while it waits for a worker.
 pub(crate) const MAYDAY_INTERVAL: Duration = Duration::from_millis(100);
 
 /// After this many items in one pool, a rescuer moves to the next pool that called it.
@@ -33,17 +33,17 @@ pub(crate) struct Distress {
 }
 
 impl Distress {
-    /// Notes that the manager cannot make the worker now.
+    /// Notes that the manager cannot make the requested worker now.
     pub(crate) fn unserved(&mut self) {
         self.unserved = true;
     }
 
-    /// Notes that the worker has arrived, or that the pool does not want it any more.
+    /// Notes that the requested worker has arrived, or that the pool does not want it any more.
     pub(crate) fn served(&mut self) {
         *self = Self::default();
     }
 
-    /// Ends the call, because no reservation waits any more. The worker still cannot be made.
+    /// Ends the call, because no reservation waits any more. The manager still cannot make the requested worker.
     pub(crate) fn calm(&mut self) {
         self.mayday_at = None;
     }
@@ -56,7 +56,7 @@ impl Distress {
         }
     }
 
-    /// Returns whether it is time to call rescuers. If so, sets the next deadline of the call.
+    /// Returns whether it is time to call rescuers. If it is time, sets the next deadline of the call.
     pub(crate) fn is_due(&mut self, now: Time) -> bool {
         let is_due = self.mayday_at.is_some_and(|at| at <= now);
         if is_due {
@@ -113,7 +113,7 @@ mod tests {
         assert!(!distress.is_due(at(210)));
     }
 
-    /// spec: P2.6 (taking turns among pools)
+    /// spec: P2.6: a rescuer leaves a pool after sixteen items if other pools wait for it.
     #[test]
     fn a_rescuer_leaves_after_sixteen_items_if_others_wait() {
         for (rescued, others_wait, leaves) in

@@ -4,26 +4,26 @@
 //! idle worker of another pool is sent away. If all threads are busy, a worker *gives way* between two items, but only
 //! to a pool that *starves*. A pool starves if its work waits and none of its workers runs. A pool also starves if its
 //! work has waited for [`FAMINE`] and it has begun no item in that time. The second rule is for pools that do not
-//! manage concurrency, because they count blocked workers as running. In such a pool, the other workers may all be
-//! blocked when a worker gives way. A pool that wants more workers, but does not starve, waits until a thread becomes
-//! free. The manager tries such a pool again after [`FAMINE`]. So the second rule takes effect after one to two times
-//! [`FAMINE`].
+//! manage concurrency, because these pools count blocked workers as running. In such a pool, the other workers may all
+//! be blocked when a worker gives way. A pool that wants more workers, but does not starve, waits until a thread
+//! becomes free. The manager tries a waiting pool again after [`FAMINE`]. So the second rule takes effect after one to
+//! two times [`FAMINE`].
 //!
 //! **Order.** While any pool stands in the line, each thread that becomes free goes to a pool in the line. Pools that
-//! starve come before all others. Within either group, threads go alternately to the pool with the highest priority and
-//! to the *oldest* pool, which has waited longest. If several pools have the highest priority, the oldest of these
-//! pools gets the thread. So a starving pool that is the `k`-th oldest in the line gets one of the next `2k` threads,
-//! however many pools with a higher priority arrive.
+//! starve come before all others. Among the starving pools, and among the others, threads go alternately to the pool
+//! with the highest priority and to the *oldest* pool, which has waited longest. If several pools have the highest
+//! priority, the oldest of these pools gets the thread. So a starving pool that is the `k`-th oldest in the line gets
+//! one of the next `2k` threads, however many pools with a higher priority arrive.
 //!
 //! **Turns.** Giving way is expensive, because one thread ends and another thread is made. In the first turn after a
 //! request, a worker gives way only if its pool has another running worker. So each thread that passes to a starving
 //! pool reduces the number of pools without a running worker by one. If no worker has given way for a [`TURN`], every
 //! worker is asked to give way, even the only running worker of a pool. So pools that share too few threads take turns
-//! of that length, however short their items are.
+//! of the length [`TURN`], however short their items are.
 //!
 //! **The bound.** A starving pool that is the `k`-th oldest in the line waits for at most `2k` rounds. The longest
-//! round is the sum of three times: a turn, the time from then until an item ends on any thread, and the time to make a
-//! thread.
+//! round is the sum of three times: a turn, the time from the end of the turn until an item ends on any thread, and the
+//! time to make a thread.
 
 #![forbid(unsafe_code)]
 
@@ -44,7 +44,7 @@ pub(crate) const FAMINE: Duration = Duration::from_secs(1);
 pub(crate) enum Shortage {
     /// The pool lacks only a spare worker.
     None,
-    /// The pool's work makes progress, but would make more with one more thread.
+    /// The pool's work makes progress, but would make more progress with one more thread.
     Waits,
     /// The pool's work makes no progress.
     Starves,
@@ -135,8 +135,8 @@ impl Famine {
         }
     }
 
-    /// Notes that the pool gets a thread, or no longer waits for one. The timing of the pool's next wait starts from
-    /// zero.
+    /// Notes that the pool gets a thread, or no longer waits for a thread. The timing of the pool's next wait starts
+    /// from zero.
     pub(crate) fn ends(&mut self) {
         *self = Self::default();
     }
@@ -162,7 +162,7 @@ mod tests {
         Some(first)
     }
 
-    /// spec: E2.5 (high priority first, but no pool waits for ever)
+    /// spec: E2.5: threads go alternately to the pool with the highest priority and to the oldest pool in the line.
     #[test]
     fn threads_go_to_the_highest_priority_and_to_the_oldest_by_turns() {
         let mut line =
@@ -203,7 +203,7 @@ mod tests {
         assert_eq!(line.first(), None);
     }
 
-    /// spec: E2.5: a pool starves if its workers only seem to run.
+    /// spec: E2.5: a pool that has begun no item for a second starves, even if its workers seem to run.
     #[test]
     fn a_pool_that_begins_no_item_for_a_second_starves() {
         let at = |millis| Time::default() + Duration::from_millis(millis);

@@ -1,9 +1,9 @@
 //! Decides which items are timed.
 //!
 //! Timing an item requires three readings of the clock, which take longer than a short item. So only some of the short
-//! items are timed, and each timed item stands for several items. The number of these items is its *weight*. The timed
-//! items are drawn at random, so that no pattern of items is missed or favoured. The weight of an item is fixed before
-//! the item's run time is known, so sums are right on average for any mix of items.
+//! items are timed, and each timed item stands for several items. The number of items for which a timed item stands is
+//! its *weight*. The timed items are drawn at random, so that no pattern of items is missed or favoured. The weight of
+//! an item is fixed before the item's run time is known, so sums are right on average for any mix of items.
 //!
 //! The *rate* (the fraction of items that are timed) follows from the mean run time of items, because timing must cost
 //! little in comparison with this mean. The rate does not follow from the last item alone, because a single long item
@@ -120,7 +120,7 @@ mod tests {
     use crate::policy::histogram::{BUCKETS, Histogram, bucket_of};
     use proptest::prelude::*;
 
-    /// spec: O1.10 (sampled for short items)
+    /// spec: O1.10: the shorter items are, the fewer of them are timed, but at least one in 32.
     #[test]
     fn fewer_items_are_timed_the_shorter_they_are() {
         let nanos = Duration::from_nanos;

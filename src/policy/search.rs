@@ -2,22 +2,22 @@
 //!
 //! A sleeping thread is expensive to wake. The waker pays 2 to 5 µs for the system call. On another CPU, the woken
 //! thread starts up to 50 µs later. So an idle worker, or a thread that joins an item, first *searches* for at most
-//! [`LIMIT`]: it stays awake, and sleeps only if its event has not happened by then. A search in vain costs less than
-//! the wake-up that it might have saved.
+//! [`LIMIT`]: it stays awake, and sleeps only if its event has not happened within this time. A search in vain costs
+//! less than the wake-up that it might have saved.
 //!
 //! Two rules bound the cost:
 //!
-//! * At most one worker of a pool searches. This is the worker that became idle last, because the pool wakes this
-//!   worker first.
-//! * Searches spend a *credit*. A search that finds its event earns the time of a wake-up. Any other search spends the
-//!   time that it took. Without credit, the thread skips the search. Each skipped search earns 1/64 of a `LIMIT`. So
-//!   if events are far apart, searches take about 1/64 of a `LIMIT` for each event.
+//! * At most one worker of a pool searches. The searcher is the worker that became idle last, because the pool wakes
+//!   this worker first.
+//! * Searches spend a *credit*. A search that finds its event earns the time of a wake-up. Any other search spends
+//!   credit for the time that it took. Without credit, the thread skips the search. Each skipped search earns 1/64 of a
+//!   `LIMIT`. So if events are far apart, searches take about 1/64 of a `LIMIT` for each event.
 //!
 //! A search is most expensive if another thread wants the CPU. The system may let that thread run for milliseconds,
 //! whereas a sleeping thread gets its CPU soon after it is woken. So if a thread searches while it waits for an item,
-//! it also spends credit for the time in which it lost its CPU. It does so even if the item has ended by then. A worker
-//! spends credit only for the CPU time that its search has used. There are two reasons: a worker often loses its CPU to
-//! the issuer of the next item, and other workers can take the items that arrive in the meantime.
+//! it also spends credit for the time in which it lost its CPU. The thread spends this credit even if the item has
+//! ended in the meantime. An idle worker spends credit only for the CPU time that its search has used, because it often
+//! loses its CPU to the issuer of the next item, and other workers can take the items that arrive in the meantime.
 
 #![forbid(unsafe_code)]
 
@@ -43,7 +43,7 @@ const FIRST_CREDIT: i32 = 5 * SAVES;
 const MOST_CREDIT: i32 = 20 * SAVES;
 const MOST_DEBT: i32 = 25 * SAVES;
 
-/// Whether a search is worthwhile, judged by the last searches. This is a plain value.
+/// Whether a search is worthwhile, judged by the last searches. `Patience` is a plain value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Patience {
     /// The credit in ns, or the debt if it is negative.
@@ -51,7 +51,7 @@ pub(crate) struct Patience {
 }
 
 impl Patience {
-    /// The value before the first search.
+    /// The patience before the first search.
     pub(crate) const NEW: Self = Self { credit: FIRST_CREDIT };
 
     /// Returns whether the thread searches at this opportunity.
@@ -77,7 +77,7 @@ impl Patience {
     }
 }
 
-/// Holds the id of the worker that searches in a pool, and the patience of the pool. This is a plain value.
+/// A plain value that holds the id of the worker that searches in a pool, and the patience of the pool.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Searching {
     searcher: WorkerId,
@@ -89,15 +89,15 @@ impl Searching {
     pub(crate) const NEW: Self = Self { searcher: WorkerId::MAX, patience: Patience::NEW };
 
     /// Begins the search of a worker that has become idle, if the pool has credit. Returns whether the worker searches.
-    /// If so, the worker takes the search over from a worker that became idle earlier.
+    /// A worker that searches takes the search over from a worker that became idle earlier.
     #[must_use]
     pub(crate) const fn begin(self, worker: WorkerId) -> (Self, bool) {
         let (patience, searches) = self.patience.begin();
         (Self { searcher: if searches { worker } else { WorkerId::MAX }, patience }, searches)
     }
 
-    /// Returns whether this worker still searches. If not, another worker has become idle since this worker began its
-    /// search.
+    /// Returns whether this worker still searches. If it does not, another worker has become idle since this worker
+    /// began its search.
     #[must_use]
     pub(crate) const fn is_by(self, worker: WorkerId) -> bool {
         self.searcher == worker
@@ -153,7 +153,7 @@ mod tests {
         assert!((20..=30).contains(&searches(&mut patience, 100, false, LIMIT)), "the credit is bounded");
     }
 
-    /// spec: C8.2 (a thread that loses its CPU)
+    /// spec: C8.2: a search during which the thread loses its CPU spends credit, even if it finds its event.
     #[test]
     fn a_search_that_loses_the_cpu_is_a_success_in_no_case() {
         for found in [false, true] {
@@ -166,7 +166,7 @@ mod tests {
         }
     }
 
-    /// spec: C8.2: a short interruption costs no more than it takes.
+    /// spec: C8.2: a short interruption of a search costs no more credit than the time that it takes.
     #[test]
     fn a_short_interruption_among_successes_stops_no_search() {
         let mut patience = Patience::NEW;
@@ -175,7 +175,7 @@ mod tests {
         assert_eq!(searches(&mut patience, 1000, true, LIMIT / 10), 1000);
     }
 
-    /// spec: C8.2 (one worker of each pool)
+    /// spec: C8.2: one worker of each pool searches, and a worker that becomes idle later takes the search over.
     #[test]
     fn the_worker_that_became_idle_last_takes_the_search_over() {
         let (word, first) = Searching::NEW.begin(3);

@@ -1,15 +1,15 @@
 //! The threads of an executor: how many exist, whether there is room for one more, and when the last one is gone.
 //!
 //! A thread is *alive* from before it is made until its thread-local destructors, which are user code, have run. A
-//! worker or a rescuer *leaves* before that, at the end of its own code. From then on, the thread no longer counts
-//! towards the cap, because its destructors may wait for an item that needs the thread's place.
+//! worker or a rescuer *leaves* at the end of its own code, before these destructors run. A thread that has left does
+//! not count towards the cap, because its destructors may wait for an item that needs the thread's place.
 //!
 //! One word holds all counts. So if the manager finds no room while a worker leaves, the manager learns of the new
 //! room. There is also a single moment at which the last thread of any kind is gone.
 //!
 //! At the cap, the word also holds the manager's request that a busy worker give way to a pool that starves (see
-//! [`room`](super::room)). In the first turn, a worker gives way only if its pool has another running worker. After
-//! that, any worker does. Only one worker gives way for each request.
+//! [`room`](super::room)). In the first turn, a worker gives way only if its pool has another running worker. After the
+//! first turn, any worker gives way. Only one worker gives way for each request.
 
 #![forbid(unsafe_code)]
 
@@ -76,9 +76,9 @@ impl Threads {
         self.0 & ALIVE_MASK
     }
 
-    /// Counts a worker that the manager is about to make. Returns false if there are `max` workers already. In that
-    /// case, the next worker that leaves tells the manager. A new worker begins a new turn. So if another pool starves,
-    /// a worker gives way for now only if its own pool has another running worker.
+    /// Counts a worker that the manager is about to make. Returns false if there are `max` workers already. If there
+    /// are, the next worker that leaves tells the manager that there is room. A new worker begins a new turn. So if
+    /// another pool starves, a worker gives way for now only if its own pool has another running worker.
     pub(crate) const fn worker_comes(self, max: u64) -> (Self, bool) {
         if self.workers() < max && self.workers() < WORKERS_MASK && self.alive() < ALIVE_MASK {
             (Self((self.0 & !URGENT) + (1 << WORKERS) + 1), true)
@@ -97,7 +97,7 @@ impl Threads {
         if self.is_asked() { Self(self.0 | URGENT) } else { self }
     }
 
-    /// Withdraws the request.
+    /// Withdraws the request that a worker give way.
     pub(crate) const fn withdraw(self) -> Self {
         Self(self.0 & !(ASKED | URGENT))
     }
@@ -108,8 +108,9 @@ impl Threads {
         self.0 & ASKED != 0
     }
 
-    /// Returns whether the calling worker, which is idle or between two items, gives way. If so, ends the request.
-    /// `others_run` says whether the pool can spare this worker, because it is idle or other workers of the pool run.
+    /// Returns whether the calling worker, which is idle or between two items, gives way. A worker that gives way ends
+    /// the request. `others_run` says whether the pool can spare this worker, because it is idle or other workers of
+    /// the pool run.
     pub(crate) const fn give_way(self, others_run: bool) -> (Self, bool) {
         let gives_way = self.is_asked() && (others_run || self.0 & URGENT != 0);
         if gives_way { (self.withdraw(), true) } else { (self, false) }
@@ -189,7 +190,7 @@ mod tests {
         assert!(!word.leaves(Kind::Worker).1);
     }
 
-    /// spec: E2.5, X3: a destructor may wait for work of its executor.
+    /// spec: E2.5, X3: a worker that leaves makes room, because its destructors may wait for work of its executor.
     #[test]
     fn a_worker_that_leaves_makes_room_and_stays_alive() {
         let (word, _) = Threads::none().worker_comes(1).0.leaves(Kind::Worker);
@@ -213,7 +214,7 @@ mod tests {
         assert_eq!(asked.hurry().withdraw(), none);
     }
 
-    /// spec: E2.5 (pools take turns): a thread became free without a request, and another pool still starves.
+    /// spec: E2.5 (pools take turns): a new worker begins a new turn, even if another pool still starves.
     #[test]
     fn a_worker_that_comes_begins_a_new_turn() {
         let (full, comes) = Threads::none().worker_comes(1);
@@ -225,7 +226,7 @@ mod tests {
         assert!(word.give_way(true).1 && word.hurry().give_way(false).1);
     }
 
-    /// spec: E2.5 (a cap with a safe default)
+    /// spec: E2.5: the default cap on workers follows the number of CPUs and the system's limit on threads.
     #[test]
     fn the_default_cap_follows_the_machine_and_its_task_limit() {
         for (cpus, task_limit, cap) in [

@@ -1,4 +1,4 @@
-//! The policy layer's view of the machine: a plain table of CPUs, with the core, the cache and the node of each.
+//! The policy layer's view of the machine: a plain table of CPUs, with the core, the cache and the node of each CPU.
 
 #![forbid(unsafe_code)]
 

@@ -6,9 +6,10 @@
 //! * The item needs the end of a stuck item.
 //! * The item needs a slot of a limiter, and stuck items hold all slots of that limiter.
 //!
-//! The stuck items are the largest set of waiters that fits this definition. The algorithm begins with all waiters, and
-//! removes each waiter that is not blocked, until every remaining waiter is blocked. The picture does not contain an
-//! item that runs without an open scope, nor an item that waits with a timeout. So such an item never blocks a waiter.
+//! The stuck items are the largest set of waiters that fits the definition of *stuck*. The algorithm begins with all
+//! waiters, and removes each waiter that is not blocked, until every remaining waiter is blocked. The picture does not
+//! contain an item that runs without an open scope, nor an item that waits with a timeout. An item outside of the
+//! picture never blocks a waiter.
 
 #![forbid(unsafe_code)]
 
@@ -209,14 +210,14 @@ mod tests {
         (0..stuck.len()).filter(|n| stuck[*n]).map(|n| picture.waiters[n].item).collect()
     }
 
-    /// spec: F5.7 (a wait that closes a cycle)
+    /// spec: F5.7: items that wait for each other's ends in a cycle are stuck.
     #[test]
     fn a_wait_for_the_end_of_an_item() {
         let (one, two) = (&[91][..], &[92][..]);
         let wide = &[(91, 5, 256), (92, 5, 256)];
         let table: &[(&[Row<'_>], &[Id])] = &[
             (&[], &[]),
-            // In the first row, an item waits for a running item. In the second row, an item waits for another one,
+            // In the first row, an item waits for a running item. In the second row, an item waits for another item,
             // which does not wait any more.
             (&[(1, one, &[End(2)])], &[]),
             (&[(1, one, &[]), (2, two, &[End(1)])], &[]),
@@ -238,7 +239,7 @@ mod tests {
         }
     }
 
-    /// spec: F5.7 (waiting for an item that needs a slot)
+    /// spec: F5.7: an item that needs a slot is stuck if stuck items hold all slots of the limiter.
     #[test]
     fn a_wait_for_a_slot() {
         let needs_slot: Row<'_> = (1, &[91], &[Slot(92)]);

@@ -1,7 +1,7 @@
 //! Decides how the manager watches saturated and brisk pools. A *saturated* pool has pending work but starts no further
 //! worker for it. A *brisk* pool leaves pending work to its running workers ([`brisk`](super::brisk)).
 //!
-//! The thread that finds the pool saturated, after a push or when it checks the worklist, asks the manager to watch the
+//! A thread that finds a pool saturated, after a push or when it checks the worklist, asks the manager to watch the
 //! pool. The manager then checks the pool from time to time, and ends the watch when some checks in a row have found no
 //! pending work.
 //!
@@ -10,10 +10,10 @@
 //!   after a millisecond. Checks become rarer while they find nothing. A finding makes checks frequent for a while.
 //! * The manager checks a pool that counts running workers *rarely* if the system or the workers report each event for
 //!   which the manager searches. Rare checks require that the system records the switches of all workers that have
-//!   items. They also require that no worker is about to start, is out of the count, or has local items.
-//! * If many workers sleep without a guard and come back, the manager *covers* the pool: it lets further workers run
-//!   in their place ([`pace`](super::pace)). The manager then checks the pool less often after a finding, and no
-//!   record of a sleep wakes the manager.
+//!   items. Rare checks also require that no worker is about to start, is out of the count, or has local items.
+//! * If many workers sleep without a guard and come back, the manager *covers* the pool: it lets further workers run in
+//!   place of the sleepers ([`pace`](super::pace)). The manager checks a covered pool less often after a finding, and
+//!   no record of a sleep wakes the manager.
 //! * In a pool that does not count running workers, a worker can keep another worker from starting only if no more
 //!   threads can be made. The manager checks such a pool rarely, for the watchdog.
 
@@ -36,13 +36,13 @@ pub(crate) const PERIOD: Duration = Duration::from_millis(1);
 /// A finding is followed by this many checks at short intervals, because a block is often followed by other blocks.
 /// After that, checks become rare again.
 const ALERT_LOOKS: u8 = 8;
-/// The time until the next check if a check has found that all workers that counted as running sleep. In that case, no
-/// work makes progress, and the workers that replace the sleepers may sleep as well.
+/// The time until the next check if a check has found that all workers that counted as running sleep. If all workers
+/// sleep, no work makes progress, and the workers that replace the sleepers may sleep as well.
 const URGENT: Duration = Duration::from_micros(100);
 /// The shortest time between two checks, except after [`URGENT`].
 pub(crate) const SHORTEST: Duration = Duration::from_micros(250);
-/// [`SHORTEST`] for a covered pool, in which other workers run in place of the sleepers that the manager has not found
-/// yet.
+/// The shortest time between two checks of a covered pool, in which other workers run in place of the sleepers that the
+/// manager has not found yet.
 const SHORTEST_COVERED: Duration = Duration::from_micros(500);
 /// The longest time between two checks of a pool that counts running workers, unless the pool is checked rarely.
 pub(crate) const LONGEST: Duration = Duration::from_millis(3);
@@ -76,7 +76,7 @@ pub(crate) struct Rules {
 
 impl Rules {
     /// Returns whether the manager may ever check a pool rarely. `counts` says whether the pool counts running workers,
-    /// and `per_cpu` whether it belongs to a single CPU. Only checks find the hogs of a per-CPU pool.
+    /// and `per_cpu` whether the pool belongs to a single CPU. Only checks find the hogs of a per-CPU pool.
     pub(crate) const fn may_check_rarely(self, counts: bool, per_cpu: bool) -> bool {
         self.is_told && counts && !(per_cpu && self.hogs.is_some())
     }
@@ -129,7 +129,7 @@ impl Look {
         self.has_something() || self.is_brisk
     }
 
-    /// Returns whether a worker of the pool works on items, or is about to.
+    /// Returns whether a worker of the pool works on items, or is about to work on them.
     fn is_served(&self) -> bool {
         self.workers.iter().any(|(_, word)| word.phase().is_at_work(self.cpus.is_some()))
     }
@@ -169,9 +169,9 @@ pub(crate) struct Outcome {
     pub(crate) verdict: Verdict,
     /// Whether further workers should run in place of those that sleep without the manager's knowledge.
     pub(crate) covers: bool,
-    /// Whether the manager listens to the records of the workers' switches, if the system makes them. It does not
-    /// listen for a brisk pool, whose workers sleep again and again, nor for a covered pool, whose sleepers need not
-    /// be found immediately.
+    /// Whether the manager listens to the records of the workers' switches, if the system makes them. The manager does
+    /// not listen to the records of a brisk pool, whose workers sleep again and again, nor of a covered pool, whose
+    /// sleepers need not be found immediately.
     pub(crate) listens: bool,
     /// Whether rare checks suffice from now on, if the system records the switches of all workers that run.
     pub(crate) is_calm: bool,
@@ -308,8 +308,8 @@ impl Watch {
             Duration::ZERO => first,
             last => longest.min(last * 2),
         };
-        // The manager checks the pool at least four times before the patience runs out. So it reports the pool only if
-        // several checks in a row have found it stuck.
+        // The manager checks the pool at least four times before the patience runs out. So the manager reports the pool
+        // only if several checks in a row have found it stuck.
         rules.patience.map_or(period, |patience| period.min((patience / 4).max(SHORTEST)))
     }
 }
@@ -413,7 +413,7 @@ mod tests {
         assert_eq!(verdicts, [Verdict::Watching, Verdict::Unwatch]);
     }
 
-    /// spec: C3.4: a pool with many short items often has no pending work at the moment of a check.
+    /// spec: C3.4: the manager continues to watch a brisk pool that has no pending work at the moment of a check.
     #[test]
     fn a_brisk_pool_is_watched_on() {
         let brisk = Look { pending: false, is_brisk: true, per_cpu: false, ..STUCK };
@@ -454,7 +454,7 @@ mod tests {
         looks
     }
 
-    /// spec: S1.1 (within 5 ms by sampling)
+    /// spec: S1.1: checks become rarer without findings, at most 3 ms apart, and frequent after a finding.
     #[test]
     fn looks_become_rare_without_findings_and_frequent_after_one() {
         let rules = Rules { sleepers: true, ..Rules::default() };
@@ -462,7 +462,7 @@ mod tests {
         assert_eq!(looks(rules, Some(1)), expected);
     }
 
-    /// spec: A3.10 (3.2 ms)
+    /// spec: A3.10: checks of a pool with siblings are at most 1.5 ms apart.
     #[test]
     fn looks_at_a_pool_with_siblings_are_at_most_a_millisecond_and_a_half_apart() {
         let rules = Rules { sleepers: true, ..Rules::default() };
@@ -470,7 +470,7 @@ mod tests {
         assert_eq!(looks_at(&Look { shares: true, ..STUCK }, rules, Some(1)), expected);
     }
 
-    /// spec: S1.10: the system should have reported the sixth check's sleep, and has not.
+    /// spec: S1.10: checks of a calm pool become rare, until a check finds a sleep that the system has not reported.
     #[test]
     fn looks_at_a_calm_pool_become_rarer_still() {
         let told = Rules { sleepers: true, is_told: true, ..Rules::default() };
@@ -533,7 +533,8 @@ mod tests {
             assert_eq!((outcome.covers, next), (covers, at(period)), "{look:?}");
             assert_eq!(outcome.listens, !covers && !look.is_brisk, "{look:?}");
         }
-        // A report of a sleep does not delay the next check, because the manager does not listen for the next sleep.
+        // A report of a sleep does not delay the next check of a covered pool, because the manager listens for no sleep
+        // there.
         let mut watch = Watch::new(at(0));
         watch.tell();
         assert_eq!(watch.look(&covered, told, &mut FirstSleeps, at(0)).1, at(500));
@@ -554,7 +555,7 @@ mod tests {
         assert!(!outcome.covers, "no worker sleeps");
     }
 
-    /// spec: S1 (by the scheduler's own records)
+    /// spec: S1: a sleep that the system has reported does not make checks frequent.
     #[test]
     fn a_reported_sleep_is_no_reason_to_look_often() {
         let rules = Rules { sleepers: true, is_told: true, ..Rules::default() };
@@ -567,7 +568,7 @@ mod tests {
         assert_eq!((outcome.found.len(), next), (1, at(1500)));
     }
 
-    /// spec: S1.8: if all workers slept, their replacements may sleep as well. If one is awake, work makes progress.
+    /// spec: S1.8: the next check is urgent if all workers sleep. It is not urgent if one worker is awake.
     #[test]
     fn the_next_look_is_urgent_if_all_workers_slept() {
         let rules = Rules { sleepers: true, ..Rules::default() };

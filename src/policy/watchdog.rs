@@ -21,9 +21,9 @@ impl Watchdog {
         Self { since: now, told: false }
     }
 
-    /// Notes the result of a check. `pending` says whether the pool has work, and `progress` says whether the pool has
-    /// started an item since the last check. If a stall must be reported now, returns how long the stall has lasted so
-    /// far. Each stall is reported once.
+    /// Notes the result of a check. `pending` says whether the pool has pending work, and `progress` says whether the
+    /// pool has started an item since the last check. If a stall must be reported now, returns how long the stall has
+    /// lasted so far. Each stall is reported once.
     pub(crate) fn looked(
         &mut self,
         pending: bool,
@@ -61,7 +61,7 @@ mod tests {
         Time::default() + Duration::from_secs(seconds)
     }
 
-    /// spec: S4.1 (reported once)
+    /// spec: S4.1 (the watchdog reports each stall of a pool once)
     #[test]
     fn each_stall_is_reported_once() {
         let mut watchdog = Watchdog::new(at(0));

@@ -31,30 +31,33 @@ pub enum WhenFull {
     #[default]
     Refuse,
     /// The submitting call waits for room under a blocking guard, in the same line as the callers of
-    /// [`reserve`](crate::WorkQueue::reserve). Submissions that wait for [bytes](crate::Submission::bytes) have a line
-    /// of their own. The queue refuses a submission by one of its own items, because there may be no room before that
-    /// item ends. It also refuses a submission by a hook on the manager's thread, because workers and timers need that
-    /// thread. A submission with a [token](crate::Submission::token) or a [deadline](crate::Submission::deadline) waits
-    /// at most until it is cancelled or late. Then the queue refuses the submission.
+    /// [`reserve`](crate::WorkQueue::reserve). Submissions that wait for room for their
+    /// [bytes](crate::Submission::bytes) have a line of their own. The queue refuses a submission by one of its own
+    /// items, because there may be no room before that item ends. The queue also refuses a submission by a hook on the
+    /// manager's thread, because workers and timers need that thread. A submission with a
+    /// [token](crate::Submission::token) or a [deadline](crate::Submission::deadline) waits for room at most until the
+    /// token is cancelled or the deadline has passed. After that, the queue refuses the submission.
     Wait,
     /// The submitting call runs the item itself, in one of the queue's [slots](crate::WorkQueueBuilder::max_active). If
     /// no slot is free, the call waits for room, or is refused, as with [`Wait`](Self::Wait). So issuers that are too
     /// fast slow down, and do useful work in the meantime.
     ///
-    /// The item is an item of the queue in every way: it is counted and traced, and it can be cancelled. Each wait for
-    /// the queue includes the item, and its panic goes to its handle. But the item runs before the submitting call
-    /// returns, on the caller's thread, with that thread's name, CPUs, nice level and stack. So do not hold a lock
-    /// during the call if the item takes that lock. The item may overtake items that were queued before it.
+    /// The item is an item of the queue in every way: it is counted and traced, it can be cancelled, and flushes and
+    /// drains of the queue wait for it. If the item panics, the panic goes to its handle. But the item runs before the
+    /// submitting call returns, on the caller's thread, with that thread's name, CPUs, nice level and stack. So do not
+    /// hold a lock during the call if the item takes that lock. The item may overtake items that were queued before it.
     ///
     /// In these cases, the submitting call does not run the item, but waits for room or is refused:
     ///
     /// * The submission is part of a [batch](crate::WorkQueue::items), or names a [CPU](crate::Submission::on_cpu) or a
     ///   [node](crate::Submission::on_node).
     /// * The [`Work`](crate::Work) runs already.
-    /// * The caller is itself an item that its issuer runs. So at most two items are on a stack at a time.
+    /// * The caller is an item that its issuer runs inside a submitting call. So the stack of a thread holds at most
+    ///   two items at a time.
     /// * The item has a delay, and there is no room for its [bytes](crate::Submission::bytes).
     /// * The caller's thread unwinds from a panic.
-    /// * The queue is being drained, its attributes have become strict, or they leave out CPUs of the executor.
+    /// * The queue is being drained, its attributes have become strict, or its attributes leave out CPUs of the
+    ///   executor.
     ///
     /// Per-CPU queues, and queues with [strict](crate::Attrs::strict) attributes, cannot have this setting, because a
     /// caller may be on any CPU. Ordered and bh queues cannot have it either, because their items run one at a time,

@@ -1,15 +1,16 @@
 //! The state of a worker: its phase, and the sequence number of its item.
 //!
-//! Two parties change the word of a worker that is not idle. The worker changes the word when it begins or ends an
-//! item, and when it enters or leaves a guard. The detector inspects the worker's thread from outside, and changes the
-//! word when it records a finding. If the change takes the worker out of the pool's count of running workers, or puts
-//! it back, the same party also changes that count.
+//! Two parties change the word of a worker that is not idle: the worker and the detector. The worker changes the word
+//! when it begins or ends an item, and when it enters or leaves a guard. The detector inspects the worker's thread from
+//! outside, and changes the word when it records a finding. If the change takes the worker out of the pool's count of
+//! running workers, or puts the worker back, the party that changes the word also changes that count.
 //!
-//! The worker raises the sequence number when it begins an item. The word also contains a count of *returns*. This
-//! count rises when the item leaves a guard, and when the detector finds that a sleeping thread runs again. The
+//! The worker raises the sequence number when it begins an item. The word also contains a count of *returns*. The count
+//! of returns rises when the item leaves a guard, and when the detector finds that a sleeping thread runs again. The
 //! detector reads the word *before* it inspects the thread, and then changes the word only if the word still has the
-//! value that was read. So a finding never applies to another item, nor to the same item after a return. The count of
-//! returns wraps around after 4096 returns. The wrap-around does no harm, because a check takes only microseconds.
+//! value that was read. So the detector never applies a finding about one item to another item, nor to the same item
+//! after a return. The count of returns wraps around after 4096 returns. The wrap-around does no harm, because a check
+//! by the detector takes only microseconds.
 //!
 //! | from | to | changed by |
 //! |---|---|---|
@@ -54,17 +55,18 @@ pub(crate) enum Phase {
     Running = 3,
     /// The worker is inside a `may_block` guard, and still counts as running.
     MayBlock = 4,
-    /// The worker is inside a guard of either kind, and does not count as running.
+    /// The worker is inside a blocking guard or a `may_block` guard, and does not count as running.
     Blocked = 5,
     /// The detector has found the worker asleep outside of all guards. The worker does not count as running.
     Asleep = 6,
-    /// The worker has an item, but a block does not change the pool's count. There are three possible reasons: the
-    /// item is declared CPU intensive, the pool manages no concurrency, or the worker is a rescuer.
+    /// The worker has an item, but the pool's count of running workers does not change if the item blocks. There are
+    /// three possible reasons: the item is declared CPU intensive, the pool manages no concurrency, or the worker is a
+    /// rescuer.
     Uncounted = 7,
     /// The detector has found that the worker's item is CPU intensive. The worker does not count as running until the
     /// item ends.
     Hog = 8,
-    /// The worker was told to leave, or gives its thread to another pool.
+    /// The worker was told to leave the pool, or gives its thread to another pool.
     Exiting = 9,
 }
 
@@ -115,7 +117,7 @@ impl Finding {
         matches!(self, Self::Asleep | Self::Blocks)
     }
 
-    /// Returns whether the finding takes the worker out of the count.
+    /// Returns whether the finding takes the worker out of the pool's count of running workers.
     pub(crate) const fn takes_out(self) -> bool {
         !matches!(self, Self::Runs)
     }
@@ -146,7 +148,7 @@ impl WorkerState {
         self.0 >> SEQUENCE
     }
 
-    /// Returns the word with another sequence number, which has 48 bits.
+    /// Returns the same word with this sequence number, which has 48 bits.
     pub(crate) const fn with_sequence(self, sequence: u64) -> Self {
         Self(self.0 & (PHASE | ALL_RETURNS) | sequence << SEQUENCE)
     }
@@ -177,7 +179,7 @@ impl WorkerState {
         (self.with_phase(Phase::Uncounted), self.phase().is_counted())
     }
 
-    /// Enters a blocking guard. Also returns whether the worker must leave the count.
+    /// Enters a blocking guard. Also returns whether the worker must leave the pool's count of running workers.
     pub(crate) const fn block(self) -> (Self, bool) {
         match self.phase() {
             Phase::Running | Phase::MayBlock => (self.with_phase(Phase::Blocked), true),
@@ -187,7 +189,7 @@ impl WorkerState {
     }
 
     /// Leaves a blocking guard. `outer` says whether the guard is inside a `may_block` guard. Also returns whether the
-    /// worker must come back into the count.
+    /// worker must come back into the pool's count of running workers.
     pub(crate) const fn unblock(self, outer: bool) -> (Self, bool) {
         match self.phase() {
             Phase::Blocked if outer => (self.returned(Phase::MayBlock), true),
@@ -206,8 +208,8 @@ impl WorkerState {
         }
     }
 
-    /// Leaves a `may_block` guard. Also returns whether the worker must come back into the count. The worker must do
-    /// so if the detector has taken it out of the count.
+    /// Leaves a `may_block` guard. Also returns whether the worker must come back into the pool's count of running
+    /// workers. The worker must come back if the detector has taken it out of the count.
     pub(crate) const fn leave_may_block(self) -> (Self, bool) {
         match self.phase() {
             Phase::MayBlock => (self.returned(Phase::Running), false),
@@ -276,7 +278,8 @@ mod tests {
         assert_eq!(state.leave_may_block(), (state, false));
     }
 
-    /// spec: O1.4 (CPU time): each guard and each finding of the detector shows in the word until the item ends.
+    /// spec: O1.4 (CPU time): each guard and each finding of the detector shows in the worker's word until the item
+    /// ends.
     #[test]
     fn only_an_item_that_nothing_has_changed_runs_straight() {
         let straight = running();
@@ -290,7 +293,7 @@ mod tests {
         }
     }
 
-    /// spec: C2.4 (`may_block`)
+    /// spec: C2.4 (a worker in a `may_block` guard counts as running until the detector finds that it blocks)
     #[test]
     fn a_worker_that_may_block_counts_until_it_is_found_blocking() {
         let inside = running().enter_may_block();

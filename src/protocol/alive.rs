@@ -1,7 +1,7 @@
 //! The operating system's name for a thread, which is a number. The cell holds this name while the thread works for the
 //! executor.
 //!
-//! After the thread has ended, the system may give the name to another thread. This must not happen:
+//! After the thread has ended, the system may give the name to another thread. The following must not happen:
 //!
 //! * manager: reads the name of a worker's thread;
 //! * worker: ends;

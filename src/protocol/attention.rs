@@ -1,9 +1,9 @@
 //! Says whether the manager watches the process's CPUs, or rests until a worker becomes active.
 //!
-//! When a worker becomes active, it records this in its phase or in its pool's count. The worker then issues a fence,
-//! and reads this cell. When the manager begins to rest, it writes this to the cell. The manager then issues a fence,
-//! and reads the counts and phases. At least one of the two threads sees what the other thread wrote. The two fences
-//! forbid this:
+//! When a worker becomes active, it notes its activity in its phase or in its pool's count. The worker then issues a
+//! fence, and reads this cell. When the manager begins to rest, it writes to the cell that it rests. The manager then
+//! issues a fence, and reads the counts and phases. At least one of the two threads sees what the other thread wrote.
+//! The two fences forbid these steps:
 //!
 //! * worker: becomes active; reads this cell, which says that the manager watches;
 //! * manager: writes that it rests; reads the counts and phases, and finds no active worker. So the manager rests

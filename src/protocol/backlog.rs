@@ -4,7 +4,7 @@
 //! has a bound on its pending items, an item of *another* queue may make room, too. So the issuer announces that it
 //! waits, and then looks for room once more. A thread first makes room, and then checks whether an issuer waits. If an
 //! issuer waits, the thread hands room to the lines of the queues. Each side issues a fence between its write and its
-//! read. The fences forbid this:
+//! read. The fences forbid these steps:
 //!
 //! * issuer: announces that it waits; reads the count, which leaves no room;
 //! * other thread: lowers the count; reads that no issuer waits. So the issuer waits although there is room.
@@ -31,13 +31,13 @@ impl BacklogCell {
         self.pending.load(Ordering::Relaxed)
     }
 
-    /// Counts items that have become pending. Returns the number of pending items, including these.
+    /// Counts items that have become pending. Returns the number of pending items, which includes the new ones.
     #[inline]
     pub(crate) fn came(&self, items: u64) -> u64 {
         self.pending.fetch_add(items, Ordering::Relaxed) + items
     }
 
-    /// Takes items out of the count that are not pending any more. Returns whether issuers wait for room.
+    /// Takes items that are not pending any more out of the count. Returns whether issuers wait for room.
     #[inline]
     #[must_use]
     pub(crate) fn left(&self, items: u64) -> bool {
@@ -46,7 +46,7 @@ impl BacklogCell {
         self.waiting.load(Ordering::Relaxed) > 0
     }
 
-    /// Announces that an issuer waits. Afterwards the issuer looks for room once more.
+    /// Announces that an issuer waits for room. Afterwards the issuer looks for room once more.
     #[cold]
     pub(crate) fn waits(&self) {
         self.waiting.fetch_add(1, Ordering::Relaxed);

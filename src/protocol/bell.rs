@@ -1,6 +1,7 @@
 //! The bell with which other threads wake the manager.
 //!
-//! A thread writes its request, and then rings. The manager checks for requests, and then rests. This must not happen:
+//! A thread writes its request, and then rings. The manager checks for requests, and then rests. The following must not
+//! happen:
 //!
 //! * manager: checks for requests, and finds none;
 //! * issuer: writes a request, and rings; the manager is awake, so the issuer does not wake it;
@@ -10,7 +11,7 @@
 //! begins its rest first, the next ring ends the rest and wakes the manager. If a thread rings first, the manager sees
 //! the ring, and does not rest.
 //!
-//! `ring` releases and `awake` acquires. So the manager sees the request:
+//! `ring` releases and `awake` acquires. So the manager sees the issuer's request:
 //!
 //! * issuer: writes a request, then rings;
 //! * manager: is awake, then reads the requests, and sees this request.

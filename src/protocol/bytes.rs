@@ -1,8 +1,8 @@
 //! The count of the bytes that an executor's pending items keep in memory, and the line of issuers that wait for room.
 //!
-//! One lock orders all changes. While an issuer holds the lock, it takes room for its item or joins the line. A thread
-//! that makes room takes the same lock, and hands the room to the issuers in line. So the first issuer of each queue in
-//! the line waits only while there is no room for its item.
+//! One lock orders all changes of the count and of the line. While an issuer holds the lock, it takes room for its item
+//! or joins the line. A thread that makes room takes the same lock, and hands the room to the issuers in line. So the
+//! first issuer of each queue in the line waits only while there is no room for its item.
 //!
 //! To shut a queue, a thread first shuts the queue's intakes, and then refuses the queue's issuers in line. An issuer
 //! first joins the line, and then checks that its queue is open. If an issuer checked the queue before it joined the
@@ -34,7 +34,7 @@ struct State {
     line: VecDeque<Arc<ByteTurn>>,
 }
 
-/// The bytes of the pending items of one queue. They change under the lock of the cell.
+/// The bytes of the pending items of one queue. The number changes under the lock of the cell.
 #[derive(Debug)]
 pub(crate) struct QueueBytes(AtomicU64);
 
@@ -43,7 +43,8 @@ pub(crate) struct QueueBytes(AtomicU64);
 pub(crate) struct ByteTurn {
     queue: Arc<QueueBytes>,
     bytes: u64,
-    /// Whether the issuer has got its bytes. This is written under the lock of the cell, before the signal is set.
+    /// Whether the issuer has got its bytes. A thread writes this field under the lock of the cell, before it sets the
+    /// signal.
     has_room: AtomicU64,
     /// The signal that is set when the issuer gets its bytes or is refused.
     over: Signal,
@@ -54,19 +55,20 @@ impl ByteCell {
         Self { bound, state: Mutex::new(State { pending: 0, line: VecDeque::new() }) }
     }
 
-    /// Returns the bytes of all pending items.
+    /// Returns the number of bytes of all pending items.
     pub(crate) fn pending(&self) -> u64 {
         self.state.lock().pending
     }
 
-    /// Takes room for an item of this queue. Returns false if there is none, or if issuers of the queue wait in line.
+    /// Takes room for an item of this queue. Returns false if there is no room, or if issuers of the queue wait in
+    /// line.
     pub(crate) fn take(&self, queue: &Arc<QueueBytes>, bytes: u64) -> bool {
         self.state.lock().take(self.bound, queue, bytes)
     }
 
     /// Takes room for an item of this queue, or joins the line. Returns the issuer's turn if the issuer has joined the
-    /// line. If the queue is shut, `check` returns an error. Then this function returns the error, and whether the
-    /// issuer has got its bytes in the meantime. If the issuer has got them, it gives them back.
+    /// line. If the queue is shut, `check` returns an error. In this case, `reserve` returns the error, and whether the
+    /// issuer has got its bytes in the meantime. If the issuer has got its bytes, it gives them back.
     #[cold]
     pub(crate) fn reserve<E>(
         &self,
@@ -129,7 +131,7 @@ fn is_same<T>(one: &Arc<T>, other: &Arc<T>) -> bool {
     std::ptr::eq(&**one, &**other)
 }
 
-/// Wakes the issuers of these turns. The caller has released the lock.
+/// Wakes the issuers of these turns. The caller has released the lock of the cell.
 fn wake(turns: &[Arc<ByteTurn>]) {
     turns.iter().for_each(|turn| turn.over.set());
 }
@@ -179,7 +181,7 @@ impl QueueBytes {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// Changes the number. The caller holds the lock of the cell.
+    /// Changes the number of the queue's bytes. The caller holds the lock of the cell.
     fn change(&self, change: impl FnOnce(u64) -> u64) {
         self.0.store(change(self.pending()), Ordering::Relaxed);
     }

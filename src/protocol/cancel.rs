@@ -3,7 +3,7 @@
 //! A node consists of a [`Signal`], a list of its children, and a list of alarms. The signal is set when the node is
 //! cancelled. A thread cancels a node in three steps:
 //!
-//! 1. It *closes* the node and all nodes below it. In this step, it learns which nodes are below.
+//! 1. It *closes* the node and all nodes below it. In this step, it learns which nodes are below the node.
 //! 2. It sets their signals, from the bottom up.
 //! 3. It takes the children and the alarms off their lists, wakes the threads that wait, and rings the alarms.
 //!
@@ -25,8 +25,9 @@
 //!
 //! The list holds a strong reference to each child. A child that is no longer needed is [removed](CancelNode::forget)
 //! from the list. If no thread can cancel a node itself any more, its children [move](CancelNode::lift) to the node's
-//! parent. The caller of `lift` decides when. During its move, a child is on both lists, so a thread that cancels the
-//! upper node finds the child. A thread may close a node twice, which has no effect.
+//! parent. The caller of `lift` decides when a child moves. During its move, a child is on the lists of its old and its
+//! new parent, so a thread that cancels the upper node finds the child. A thread may close a node that is closed
+//! already, which has no effect.
 //!
 //! **Alarms.** The effect of an alarm may be final: it cancels another token, or takes a timer. So the alarms are on a
 //! list of the node, and ring only if this node is cancelled. In [`wakers`](crate::sys::wakers), alarms are found by
@@ -182,7 +183,7 @@ impl CancelNode {
         drop(removed);
     }
 
-    /// Returns the number of children on the list.
+    /// Returns the number of this node's children.
     #[cfg(test)]
     pub(crate) fn children(&self) -> usize {
         self.lists.lock().children.len()
@@ -205,7 +206,7 @@ mod tests {
         }
     }
 
-    /// spec: I3.10 (a late ring)
+    /// spec: I3.10 (a late ring for an earlier object at the address of a node reaches no alarm of the node)
     #[test]
     fn a_late_ring_of_an_earlier_object_reaches_no_alarm_of_a_node() {
         let (node, counts) = (CancelNode::new(), std::sync::Arc::new(Counts(AtomicUsize::new(0))));

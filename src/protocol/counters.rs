@@ -6,7 +6,7 @@
 //!
 //! **In flight.** An item starts before it completes, and `completed` is stored with release. A reader loads
 //! `completed` first, with acquire, and `started` last. So the number of items in flight is never below zero. The
-//! orderings forbid this:
+//! orderings forbid these steps:
 //!
 //! * worker: stores `started` = 1, then `completed` = 1;
 //! * reader: loads `completed` = 1, then `started` = 0.
@@ -15,7 +15,7 @@
 //! it settles the cell. In one step under the account's lock, the thread adds the cell's numbers to the account's own
 //! numbers, and takes the cell off the list. Readers add up all numbers under the same lock. So a reader counts each
 //! number once, and no sum ever falls. The owner settles a cell only while the owner has no item of the shard in
-//! flight. So a settled cell does not change any more.
+//! flight. So a cell does not change after its owner has settled it.
 //!
 //! **After the shard.** Accounts and cells are reference-counted. So a thread can still write to a cell after the shard
 //! was freed. The write does no harm, because no thread reads the cell any more.
@@ -37,7 +37,7 @@ use crate::sys::sync::{AtomicU64, Mutex, Ordering};
 pub(crate) struct CounterCell {
     started: AtomicU64,
     completed: AtomicU64,
-    /// The CPU time in nanoseconds.
+    /// The CPU time with which the owner has charged the cell, in nanoseconds.
     cpu_time: AtomicU64,
     away: AtomicU64,
     stolen: AtomicU64,
@@ -56,7 +56,7 @@ pub(crate) struct Counts {
 /// The numbers of all threads for one shard. `W` identifies the worker that owns a cell.
 #[derive(Debug)]
 pub(crate) struct Account<W> {
-    /// The book is boxed, because a thread may hold a weak reference to the account after the shard was freed. This
+    /// The book is boxed, because a thread may hold a weak reference to the account after the shard was freed. The weak
     /// reference keeps the account allocated, but not the book.
     book: Mutex<Box<Book<W>>>,
 }
@@ -151,8 +151,8 @@ impl<W> Account<W> {
         drop(settled);
     }
 
-    /// Returns the sum of all numbers. For each cell with more started items than completed items, calls `in_flight`
-    /// with the cell's worker.
+    /// Returns the sum of the numbers of all cells. For each cell with more started items than completed items, calls
+    /// `in_flight` with the cell's worker.
     pub(crate) fn total(&self, mut in_flight: impl FnMut(&W)) -> Counts {
         let book = self.book.lock();
         let mut total = book.settled;
@@ -233,8 +233,8 @@ impl ReadingCell {
         cpu_time.saturating_sub(self.cpu_time.load(Ordering::Relaxed))
     }
 
-    /// Returns whether the item with this sequence number is the first item after the last reading. Callers call this
-    /// before [`since`](Self::since).
+    /// Returns whether the item with this sequence number is the first item after the last reading. A caller calls this
+    /// function before [`since`](Self::since).
     pub(crate) fn was_before(&self, item: u64) -> bool {
         self.before.load(Ordering::Acquire) == item
     }
@@ -253,7 +253,7 @@ impl ReadingCell {
     }
 }
 
-/// Adds to a count that only the caller changes.
+/// Adds `more` to a count that only the calling thread changes.
 #[inline]
 fn add(count: &AtomicU64, more: u64, ordering: Ordering) {
     count.store(count.load(Ordering::Relaxed).wrapping_add(more), ordering);

@@ -4,28 +4,30 @@
 //! The word is a hint for the other workers of the pool. Three handshakes concern a local list. In each of them, each
 //! side issues a fence between its write and its read, so at least one side sees the other side's write:
 //!
-//! * **Crowd against leave.** The fences in [`RunningCell::kept`] and [`RunningCell::look`] forbid this:
+//! * **Crowd against leave.** The fences in [`RunningCell::kept`] and [`RunningCell::look`] forbid these steps:
 //!   * owner: puts a second entry on its list and names itself here; reads the running word, which says that the pool
 //!     is full;
 //!   * other worker: leaves the count; reads this word, which names no worker. So the entries wait for the owner,
 //!     although a CPU is free.
-//! * **Keep against unwatch.** The same fences forbid this:
+//! * **Keep against unwatch.** The fences in [`RunningCell::kept`] and [`RunningCell::look`] also forbid these steps:
 //!   * owner: puts its first entry on its list; reads the running word, which says that the manager watches the pool;
 //!   * manager: clears the watched bit; finds the list empty. So the entry waits until the owner's present item ends,
 //!     however long that takes.
-//! * **Crowd against unname.** The fences in [`RunningCell::kept`] and [`CrowdedCell::unname_short`] forbid this:
+//! * **Crowd against unname.** The fences in [`RunningCell::kept`] and [`CrowdedCell::unname_short`] forbid these
+//!   steps:
 //!   * owner: puts a second entry on its list; reads this word, which still names it;
 //!   * thief: removes the name; reads the length of the list, which is one. So no word shows the entries.
 //!
 //! The fence of `kept` has one more purpose. For entries of the worklist, the fence of [`RunningCell::pushed`] has the
 //! same purpose. After the fence, the owner checks three things: whether its pool was abandoned, whether the owner
 //! itself was taken out of the count, and whether the route of its entry was turned. A thread that makes one of these
-//! three changes then takes the entries off the list. Between the change and its first look at the list, it issues a
-//! fence.
+//! three changes then takes the entries off the list. That thread issues a fence between its change and its first look
+//! at the list.
 //!
 //! A worker may overwrite the name of another worker. The overwritten worker names itself again when it puts another
-//! entry on its list. If it puts no further entry on its list, it runs the listed entries itself. The same is true of a
-//! thief that has stolen several entries while another worker is named.
+//! entry on its list. If it puts no further entry on its list, it runs the listed entries itself. A thief that has
+//! stolen several entries while another worker is named also runs these entries itself, unless it puts another entry on
+//! its list.
 //!
 //! [`RunningCell::kept`]: super::running::RunningCell::kept
 //! [`RunningCell::look`]: super::running::RunningCell::look
@@ -54,7 +56,7 @@ impl CrowdedCell {
         }
     }
 
-    /// Names the worker.
+    /// Writes the name of this worker. The name replaces the name of another worker, if there is one.
     #[inline]
     pub(crate) fn name(&self, worker: WorkerId) {
         if self.named() != Some(worker) {
@@ -62,7 +64,8 @@ impl CrowdedCell {
         }
     }
 
-    /// Removes the name of this worker, and returns true. If another worker is named by now, does nothing.
+    /// Removes the name of this worker, and returns true. If this worker is not named any more, changes nothing and
+    /// returns false.
     #[inline]
     pub(crate) fn unname(&self, worker: WorkerId) -> bool {
         self.named() == Some(worker)

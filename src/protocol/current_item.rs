@@ -1,9 +1,9 @@
 //! The type of a worker's current item and the number of the item's shard, for readers on other threads.
 //!
 //! Neither the worker nor a reader uses a lock or a read-modify-write. The worker owns the cell. The worker stores both
-//! values between two items, before its word says that the next item has begun. A reader loads the word, then both
-//! values, and then the word again. If the word still shows the same item, the values belong to that item. Otherwise
-//! the reader gets no values.
+//! values between two items, before the worker's word says that the next item has begun. A reader loads the word, then
+//! both values, and then the word again. If the word still shows the same item, the values belong to that item. If the
+//! word shows another item or none, the reader gets no values.
 //!
 //! Threads write the word and the values with release, and readers load them with acquire. So the values that a reader
 //! gets are not too old:

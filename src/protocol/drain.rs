@@ -19,7 +19,7 @@
 //!   with acquire.
 //! * Suppose that the first reading does not include the added item, but the thread finds all limiters empty. Then the
 //!   thread has read the limiter of the adding item after the adding item gave up its slot. The adding item had raised
-//!   the count before that. So the second reading is higher than the first.
+//!   the count before it gave up its slot. So the second reading is higher than the first.
 //!
 //! A look may miss an item of an issuer that is not itself an item of the queue. This happens if the issuer adds its
 //! item after the thread has read the item's limiter, and raises the count after the second reading. The miss does no
@@ -31,7 +31,7 @@ use crate::sys::sync::{AtomicU64, Ordering};
 
 use super::limiter::LimiterCell;
 
-/// The number of items that issuers have added while the intake made them count these items.
+/// The number of items that issuers have added while the queue's intake made the issuers count their items.
 #[derive(Debug)]
 pub(crate) struct CountedItems(AtomicU64);
 
@@ -53,9 +53,9 @@ impl CountedItems {
     }
 }
 
-/// Returns true only if there was a moment at which no item was in flight in any of these limiters. In that case, the
-/// caller sees the effects of all items that have ended. `counted` returns the sum of the [`CountedItems`] of the
-/// limiters' queues. The caller has set the intakes of all limiters to count the items that issuers add.
+/// Returns true only if there was a moment at which no item was in flight in any of these limiters. If the result is
+/// true, the caller sees the effects of all items that have ended. `counted` returns the sum of the [`CountedItems`] of
+/// the limiters' queues. The caller has set the intakes of all limiters to count the items that issuers add.
 pub(crate) fn were_empty<'a>(
     counted: impl Fn() -> u64,
     mut limiters: impl Iterator<Item = &'a LimiterCell>,

@@ -1,15 +1,15 @@
 //! Moves items from pools that have too much work to pools that have room.
 //!
 //! The pools of a class share two sets of bits, [`PodBits`]. One set shows which pools have *excess*, and the other set
-//! shows which pools have *room*. A step of a thread may give a pool excess or room. After such a step, the thread
-//! issues a fence, sets the pool's bit in that set, and searches the other set. It does so in two cases:
+//! shows which pools have *room*. After a step that may give a pool excess or room, a thread issues a fence, sets the
+//! pool's bit in the corresponding set, and searches the other set. There are two cases:
 //!
 //! * **Offer.** A thread has pushed to a full pool, or has withdrawn a worker or a helper from a full pool. Or a thread
 //!   has found that a [brisk](crate::policy::brisk) pool has more items than it keeps for its own workers. Then the
 //!   thread searches for a sibling (another pool of the class) with room. It reserves a worker of that sibling, and
 //!   sends this worker on an *errand*: the worker is to take an item of the pool with excess.
-//! * **Seek.** A thread has lowered the count of a pool, so the pool has room. The thread searches for a sibling with
-//!   excess, and reserves a worker of its own pool, on an errand to that sibling.
+//! * **Seek.** A thread has lowered a pool's count of running workers, so the pool has room. The thread searches for a
+//!   sibling with excess, and reserves a worker of its own pool, on an errand to that sibling.
 //!
 //! A worker that is reserved on an errand counts as a *helper* of the pool to which it is sent. The helper counts until
 //! it has taken its first item from any pool, or until it is certain to take no item. So an item is offered to one
@@ -59,7 +59,7 @@ pub(crate) enum Excess {
 }
 
 impl Excess {
-    /// Returns whether this pool takes such work of a sibling.
+    /// Returns whether this pool takes work of this kind from a sibling.
     fn is_for<P: Member>(self, pool: &P) -> bool {
         self == Self::Items || pool.takes_forks()
     }
@@ -80,10 +80,11 @@ pub(crate) trait Member {
     /// Returns whether this pool takes forks of siblings. A thread of this pool that waits for a fork keeps its place
     /// in the pool. So the pool does not use this place for a fork of a sibling.
     fn takes_forks(&self) -> bool;
-    /// Reserves a worker of this pool for forks of a sibling, if this pool takes such forks.
+    /// Reserves a worker of this pool for forks of a sibling, if this pool takes forks of siblings.
     fn reserve_for_forks(&self) -> Option<Reserved>;
 
-    /// Returns the kind of work that one more helper could take, or `None` if there is no such work.
+    /// Returns the kind of this pool's work that one more helper could take, or `None` if there is no work for one more
+    /// helper.
     fn excess(&self) -> Option<Excess> {
         let helpers = self.helpers().count();
         if self.running().load().has_excess(self.movable(), helpers, self.has_order()) {
@@ -93,7 +94,7 @@ pub(crate) trait Member {
         }
     }
 
-    /// Returns whether there is work for one more helper.
+    /// Returns whether this pool has work for one more helper.
     fn has_excess(&self) -> bool {
         self.excess().is_some()
     }
@@ -112,9 +113,9 @@ pub(crate) trait Member {
         reserved
     }
 
-    /// Does the same as [`has_excess`](Self::has_excess), for a brisk pool. The pushes to such a pool have offered
-    /// nothing. So if the answer is true, the caller [offers](Exchange::offer) the items. The caller need not have
-    /// changed the pool's word before the call. The fence forbids this:
+    /// Does the same as [`has_excess`](Self::has_excess), for a brisk pool. The threads that pushed items to a brisk
+    /// pool have not offered these items. So if the result is true, the caller [offers](Exchange::offer) the items. The
+    /// caller need not have changed the pool's word before the call. The fence forbids these steps:
     ///
     /// * caller: reads the list: there are new items; reads the room bits: none is set;
     /// * worker of a sibling: sets the room bit of its pool; reads the list: there are no new items.

@@ -1,16 +1,17 @@
 //! The cell of a queue's [`Flushes`], and the count of the items that have no ticket. (An item that is submitted while
 //! a flush waits has a *ticket*, which is the number of the last flush that had begun.)
 //!
-//! **The lock.** All steps that concern tickets happen under one lock, so they need no other ordering. In these steps,
-//! a flush begins, an item is admitted with its ticket, an item with a ticket is put on its limiter's list or gives up
-//! its slot, or a count ends.
+//! **The lock.** All steps that concern tickets happen under one lock, so they need no other ordering. These are the
+//! steps in which a flush begins, an item is admitted with its ticket, an item with a ticket is put on its limiter's
+//! list or gives up its slot, or a count ends.
 //!
 //! **The count.** Items without a ticket are admitted and completed without the lock. When a flush counts the items
-//! without a ticket, it marks each limiter as *flushing*. In the same step, it learns how many items are in flight in
-//! the limiter. So an item that is admitted before that step is counted, and an item that is admitted after that step
-//! takes a ticket. When an item without a ticket gives up its slot, it learns in the same step whether its limiter is
-//! flushing. If so, the flush has counted the item, and the item [reports](Unreported::report) afterwards. If the
-//! worker read the mark in one step and gave up the slot in another step, this could happen:
+//! without a ticket, it marks each limiter as *flushing*. In the same step, the flush learns how many items are in
+//! flight in the limiter. So an item that is admitted before that step is counted, and an item that is admitted after
+//! that step takes a ticket. When an item without a ticket gives up its slot, it learns in the same step whether its
+//! limiter is flushing. If the limiter is flushing, the flush has counted the item, and the item
+//! [reports](Unreported::report) afterwards. If the worker read the mark in one step and gave up the slot in another
+//! step, this could happen:
 //!
 //! * worker: reads the limiter, which is not flushing;
 //! * flusher: marks the limiter as flushing, and counts the item;
@@ -25,9 +26,10 @@
 //! slot, its issuer passes the item to this cell. The cell holds the later item, and lists it after the earlier items.
 //! While the cell holds items of a limiter, the limiter counts at least one item as coming. So no other item gets a
 //! slot of the limiter ahead of a held item. An item without a ticket is listed without the lock. In the step that
-//! counts the item as listed, the issuer learns whether the limiter is flushing. If so, a flush has counted the item as
-//! coming, and the issuer [notes](FlushCell::arrived) that the item has arrived. By then, the item's run and even the
-//! count may be over. So the limiters stay flushing until the last such item has arrived.
+//! counts the item as listed, the issuer learns whether the limiter is flushing. If the limiter is flushing, a flush
+//! has counted the item as coming, and the issuer [notes](FlushCell::arrived) that the item has arrived. When the
+//! issuer does so, the item's run and even the count may be over. So the limiters stay flushing until the last item
+//! that was counted as coming has arrived.
 //!
 //! **Cancelled entries.** The entry of a cancelled item stays in flight, and flushes may wait for this entry. If a
 //! later submission used the entry again, those flushes would also wait for the later submission. So a submission uses
@@ -77,7 +79,7 @@ pub(crate) struct Unreported(AtomicI64);
 #[derive(Debug)]
 struct State<E> {
     flushes: Flushes<E>,
-    /// The flushes for which threads wait, in the order of their numbers.
+    /// The flushes for which threads wait, in the order of the flushes' numbers.
     awaited: VecDeque<Flush>,
 }
 
@@ -89,8 +91,8 @@ pub(crate) struct Flush {
 }
 
 /// The maximum number of held items that one step lists under the lock. After the step, the caller starts the items
-/// that got a slot. The number must be limited for this reason: while the intake is shut, each listed item gets a slot
-/// at once, but a limiter can count only a limited number of active items.
+/// that got a slot. A limit is needed, because each listed item gets a slot at once while the intake is shut, but a
+/// limiter can count only a limited number of active items.
 const LISTED_AT_ONCE: usize = 64;
 
 /// The work that a step under the lock leaves to the caller. The caller keeps the queue in memory until this work is
@@ -178,8 +180,9 @@ impl<E> FlushCell<E> {
     }
 
     /// Takes over an item with this ticket from its issuer, and then lists the held items that may now be listed.
-    /// Before the call, the item's limiter has answered that the item has to wait. `list` puts an item at the end of
-    /// its limiter's list, calls [`LimiterCell::list_held`], and returns the item that must be started, if any.
+    /// Before the call, the item's limiter has answered that the item has to wait for a slot. `list` puts an item at
+    /// the end of its limiter's list, calls [`LimiterCell::list_held`], and returns the item that must be started, if
+    /// any.
     #[cold]
     pub(crate) fn bring<'g>(
         &self,

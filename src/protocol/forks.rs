@@ -6,12 +6,12 @@
 //! if the pool has more than 64 workers. In each of these handshakes, each side issues a fence between its write and
 //! its read, so at least one side sees the other's write:
 //!
-//! * **Fork against leave.** The fences in [`set`](ForkBits::set) and [`RunningCell::look`] forbid this:
+//! * **Fork against leave.** The fences in [`set`](ForkBits::set) and [`RunningCell::look`] forbid these steps:
 //!   * forking worker: puts a fork on its list; reads the running word: the pool is full, so this worker wakes no other
 //!     worker;
 //!   * other worker: leaves the count; reads the bits: none is set. So the fork waits for the worker that has made it,
 //!     although a CPU is free.
-//! * **Set against clear.** The fences of [`pod_bits`] forbid this:
+//! * **Set against clear.** The fences of [`pod_bits`] forbid these steps:
 //!   * forking worker: puts a fork on its list; reads its bit, which is set, so it does not set the bit;
 //!   * other worker: finds no fork; clears the bit. So a worker that leaves the count later does not see the fork.
 //!
@@ -24,7 +24,7 @@ use crate::sys::sync::{AtomicU64, Ordering, fence};
 
 use super::pod_bits;
 
-/// The number of bits.
+/// The number of bits in the word of a [`ForkBits`].
 const BITS: WorkerId = u64::BITS as WorkerId;
 
 /// See the module. All workers of a pool read the word when they have nothing to do, so it has a cache line of its own.
@@ -36,13 +36,13 @@ impl ForkBits {
         Self(CachePadded::new(AtomicU64::new(0)))
     }
 
-    /// Returns whether a worker may have forks.
+    /// Returns whether at least one worker of the pool may have forks.
     #[inline]
     pub(crate) fn are_any(&self) -> bool {
         self.0.load(Ordering::Relaxed) != 0
     }
 
-    /// Returns a bit that is set, if there is one.
+    /// Returns the index of the lowest bit that is set, if any bit is set.
     #[inline]
     pub(crate) fn first(&self) -> Option<WorkerId> {
         let bits = self.0.load(Ordering::Relaxed);

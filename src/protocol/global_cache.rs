@@ -2,9 +2,9 @@
 //!
 //! No thread waits for the cache's lock. A thread only tries to take the lock. If another thread holds the lock, the
 //! thread takes no bundle, or keeps the bundle that it wanted to put. So after a fork of the process, the child process
-//! does not hang, even if a thread of the parent process held the lock at the fork. The lock also orders the two
-//! threads. So a thread that takes a bundle sees everything that the other thread did before it put the bundle into the
-//! cache.
+//! does not hang, even if a thread of the parent process held the lock at the fork. The lock also orders the thread
+//! that puts a bundle and the thread that takes this bundle. So the taking thread sees everything that the putting
+//! thread did before it put the bundle into the cache.
 //!
 //! The number of bundles can be read without the lock. While another thread puts or takes a bundle, the number is only
 //! a hint. Otherwise the number is exact, because threads change it under the lock. If a thread changed the number
@@ -23,7 +23,7 @@ use crate::sys::sync::{AtomicU64, Mutex, Ordering};
 #[derive(Debug)]
 pub(crate) struct GlobalCache<B> {
     bundles: CachePadded<Mutex<Vec<B>>>,
-    /// The number of bundles.
+    /// The number of bundles in the cache.
     len: AtomicU64,
 }
 

@@ -1,9 +1,9 @@
 //! The cell of a reusable item: its state word and its slow-path state.
 //!
 //! **Order.** Every submission is a read-modify-write that releases, even if the submission *coalesces* with a pending
-//! one. The beginning of a run is a read-modify-write that acquires. In the word's modification order, this beginning
-//! comes after each submission that the run serves. So the run sees everything that an issuer wrote before such a
-//! submission:
+//! submission. The beginning of a run is a read-modify-write that acquires. In the word's modification order, this
+//! beginning comes after each submission that the run serves. So the run sees everything that an issuer wrote before
+//! such a submission:
 //!
 //! * issuer: writes; submits the item, which is pending already, so the submission coalesces;
 //! * worker: begins the run, then sees what the issuer wrote.
@@ -12,28 +12,28 @@
 //! what earlier runs did, because the end of a run releases, and the beginning of the next run acquires.
 //!
 //! Because of the slow-path state's lock, the rare paths run one after the other. A rare path and a common path may try
-//! to change the word at the same time, each with a compare-and-swap. The path that fails applies its transition again,
-//! to the new word.
+//! to change the word at the same time, each with a compare-and-swap. The path whose compare-and-swap fails applies its
+//! transition again, to the new word.
 //!
 //! **Timers.** An armed item is pending, and its slow-path state names the timer. A thread that fires the timer and a
-//! thread that cancels it both take the slow-path state's lock. The first of the two removes the timer's name. The
-//! other thread finds a different name or no name, and does nothing. So a submission is neither lost nor run twice,
-//! whether or not the timer is still on the list of timers.
+//! thread that cancels the timer both take the slow-path state's lock. The thread that takes the lock first removes the
+//! timer's name. The thread that takes the lock second finds a different name or no name, and does nothing. So a
+//! submission is neither lost nor run twice, whether or not the timer is still on the list of timers.
 //!
 //! **Waiting.** A thread that waits for a submission leaves a [`Signal`] in the slow-path state. The signal moves from
 //! `pending` to `running` when the run begins, and is set when the run ends or the submission is cancelled. While the
-//! signal is in the slow-path state, the word's *attached* bit is set, so these steps take the slow path. The common
-//! paths need no check for waiting threads.
+//! signal is in the slow-path state, the word's *attached* bit is set, so the beginning and the end of the run and a
+//! cancel take the slow path. The common paths need no check for waiting threads.
 //!
 //! **Carrying.** A submission may carry a value into its run. While the submission is pending, the value is in the
 //! slow-path state, and the *attached* bit is set. The bit is set by the same change of the word that makes the item
-//! pending. So a worker that begins the run takes the slow path. The issuer holds the lock until it has stored the
-//! value, so the worker finds the value.
+//! pending. So a worker that begins the run takes the slow path. The issuer holds the slow-path state's lock until it
+//! has stored the value, so the worker finds the value.
 //!
-//! **Stops.** A thread can ask the present run to stop. Under the lock, it sets the *attached* bit if the word says
-//! that the item runs, and then notes the request in the slow-path state. So the end of this run takes the slow path,
-//! and removes the note. No later run finds the note. In the same way, a run that listens for requests leaves an alarm
-//! in the slow-path state.
+//! **Stops.** A thread can ask the present run to stop. Under the slow-path state's lock, the thread sets the
+//! *attached* bit if the word says that the item runs, and then notes the request in the slow-path state. So the end of
+//! this run takes the slow path, and removes the request. No later run finds the request. In the same way, a run that
+//! listens for requests to stop leaves an alarm in the slow-path state.
 
 mod answers;
 mod awaited;
@@ -165,7 +165,7 @@ impl<E: HasTicket, T: PartialEq, C> ItemCell<E, T, C> {
             Queue::Revived if was_home => Queued::Revived,
             Queue::Revived => {
                 // The slow-path state may name several entries in this shard. As no flush waits, it does not matter
-                // which of them is revived.
+                // which of these entries is revived.
                 slow_state.home = None;
                 self.strike_out(slow_state, target.shard);
                 Queued::Revived
@@ -255,7 +255,8 @@ impl<E: HasTicket, T: PartialEq, C> ItemCell<E, T, C> {
     }
 
     /// Ends the run. If the item is not put back, calls `tells` before it wakes the threads and tasks that wait for the
-    /// run. If the item is put back, the caller has the entry of the next run, for which a task must not wait here.
+    /// run. If the item is put back, the caller has the entry of the next run, so a task that is woken here must not
+    /// wait for that run in its waker.
     #[inline]
     pub(crate) fn end(&self, tells: impl FnOnce()) -> Ended<E> {
         let (end, over) = self.update(|state| {
@@ -316,7 +317,7 @@ impl<E: HasTicket, T: PartialEq, C> ItemCell<E, T, C> {
     }
 
     /// Cancels the pending submission. The caller holds a handle. The callers of `disarm`, `disable`, `enable`,
-    /// `last_submission` and `instance_of` also hold one.
+    /// `last_submission` and `instance_of` also hold a handle.
     pub(crate) fn cancel(&self) -> TakenBack<E, T, C> {
         let done = |was_pending| TakenBack { was_pending, kept: None, timer: None, carried: None };
         match self.update(ItemState::cancel) {
@@ -397,7 +398,7 @@ impl<E: HasTicket, T: PartialEq, C> ItemCell<E, T, C> {
         (taken, waiting)
     }
 
-    /// Clears the *attached* bit if nothing is attached.
+    /// Clears the word's *attached* bit if nothing is attached in the slow-path state.
     fn detach(&self, slow_state: &SlowState<E, T, C>) {
         if !slow_state.is_attached() {
             self.update(|state| (state.nothing_attached(), ()));
@@ -420,7 +421,8 @@ impl<E: HasTicket, T: PartialEq, C> ItemCell<E, T, C> {
     }
 }
 
-/// Wakes the waiting threads. The caller unlocks the slow-path state before the call, because waking is a system call.
+/// Wakes the threads that wait for this signal. The caller unlocks the slow-path state before the call, because waking
+/// is a system call.
 fn tell(waiting: Option<Arc<Signal>>) {
     if let Some(signal) = waiting {
         signal.set();

@@ -1,9 +1,10 @@
-//! The cell of a limiter's [`Admission`] word, which tells when a waiting item starts, and which thread starts it.
+//! The cell of a limiter's [`Admission`] word, which tells when a waiting item starts, and which thread starts the
+//! item.
 //!
-//! All counts are in one word. So every transition is one read-modify-write, and no slot can get lost between two steps
-//! of a transition. The waiting list is a separate location. An issuer pushes an item to the list, and then counts the
-//! item as listed, with release. A thread takes a listed item out of the count, with acquire, and then pops an item. So
-//! a thread that was given a slot finds an item on the list:
+//! All counts of the limiter except `held` are in one word. So every transition is one read-modify-write, and no slot
+//! can get lost between two steps of a transition. The waiting list is a separate location. An issuer pushes an item to
+//! the list, and then counts the item as listed, with release. A thread takes a listed item out of the count, with
+//! acquire, and then pops an item. So a thread that was given a slot finds an item on the list:
 //!
 //! * issuer: pushes the item to the list, then counts it as listed;
 //! * worker: takes a listed item out of the count, then pops: the list is not empty.
@@ -62,7 +63,7 @@ pub(crate) struct LimiterCell {
 }
 
 impl Came {
-    /// Returns the admission of this one item, or `None` if the item was not admitted.
+    /// Returns the admission of the item, or `None` if the item was not admitted.
     pub(crate) fn admitted(self) -> Option<Admitted> {
         match self {
             Self::Started => Some(Admitted::one(true)),
@@ -90,7 +91,8 @@ impl LimiterCell {
         self.in_flight() + uncounted
     }
 
-    /// Returns whether no item is in flight. If so, the caller sees all effects of the items that are done.
+    /// Returns whether no item is in flight. If the answer is true, the caller sees all effects of the items that are
+    /// done.
     pub(crate) fn is_empty(&self) -> bool {
         self.in_flight() == 0
     }
@@ -121,7 +123,7 @@ impl LimiterCell {
     }
 
     /// Admits an item that the intake `by` lets in, unless the limiter's own intake is shut or is stricter than `by`.
-    /// The caller counts the item.
+    /// The caller counts the item in the queue's `CountedItems`.
     #[cold]
     pub(crate) fn admit_counted(&self, by: Intake) -> Came {
         self.admit_by(|word| word.admit_counted(by))
@@ -186,9 +188,9 @@ impl LimiterCell {
         self.update(Admission::start_listed) == Slot::Handed
     }
 
-    /// Counts a listed item as active, even if this exceeds the limit. The intake has been shut before. Returns whether
-    /// it counted an item. If so, the caller pops the list's first item, completes that item without a run, and calls
-    /// this function again.
+    /// Counts a listed item as active, even if the number of active items then exceeds the limit. The intake was shut
+    /// before the call. Returns whether the call counted an item. If it did, the caller pops the list's first item,
+    /// completes that item without a run, and calls this function again.
     #[must_use]
     pub(crate) fn recall(&self) -> bool {
         self.update(Admission::recall) == Slot::Handed
@@ -204,7 +206,8 @@ impl LimiterCell {
     }
 
     /// Counts the caller's `items` items as listed. `items` is at least 1, and the caller has already put the items on
-    /// the list. Returns how many of the items have arrived, and [`was_counted`](Listed::was_counted) for these items.
+    /// the list. Returns how many of the items have arrived on the list, and [`was_counted`](Listed::was_counted) for
+    /// these items.
     pub(crate) fn list_many(&self, items: usize) -> (Arrived, bool) {
         self.update(|word| {
             let (next, arrived) = word.list_many(items);
@@ -212,10 +215,10 @@ impl LimiterCell {
         })
     }
 
-    /// Completes an item.
+    /// Completes an item, which gives up its slot.
     ///
-    /// If the answer is `Free` or `Last`, the caller's item no longer keeps the limiter in memory, unless a flush has
-    /// counted the item. If the answer is `Last`, the limiter stays in memory until the caller has told the limiter's
+    /// If the slot is `Free` or `Last`, the caller's item no longer keeps the limiter in memory, unless a flush has
+    /// counted the item. If the slot is `Last`, the limiter stays in memory until the caller has told the limiter's
     /// owner that the limiter is empty.
     #[inline]
     pub(crate) fn complete(&self) -> Left {
@@ -235,13 +238,14 @@ impl LimiterCell {
         })
     }
 
-    /// Begins a flush. Returns the number of items in flight. The caller holds the lock of the queue's flushes.
+    /// Marks the limiter as flushing. Returns the numbers of items in flight and of coming items. The caller holds the
+    /// lock of the queue's flushes.
     pub(crate) fn begin_flush(&self) -> Found {
         self.update(Admission::begin_flush)
     }
 
-    /// Ends the flush, because all counted items are done. After that, new items need no ticket. The caller holds the
-    /// lock of the queue's flushes.
+    /// Ends the flushing of this limiter, because all counted items are done. After that, new items need no ticket. The
+    /// caller holds the lock of the queue's flushes.
     pub(crate) fn end_flush(&self) {
         self.update(Admission::end_flush);
     }
@@ -249,8 +253,8 @@ impl LimiterCell {
     /// Holds back a coming item until [`list_held`](Self::list_held) counts the item as listed. The caller holds the
     /// lock of the queue's flushes.
     ///
-    /// While items are held, at least one of them is counted as coming. So no other item overtakes a held item, and the
-    /// limiter is not empty.
+    /// While items are held, at least one of them is counted as coming. So the limiter does not count as empty, and no
+    /// other item overtakes a held item.
     #[cold]
     pub(crate) fn hold(&self) {
         if self.held.fetch_add(1, Ordering::Relaxed) >= HELD_AS_COMING {
@@ -268,7 +272,7 @@ impl LimiterCell {
     }
 
     /// Closes the limiter. The caller knows that no further item asks for admission. Returns whether no item is in
-    /// flight.
+    /// flight in the limiter.
     #[must_use]
     pub(crate) fn close(&self) -> bool {
         self.update(Admission::close) == Slot::Last
@@ -284,8 +288,8 @@ impl LimiterCell {
 mod tests {
     use super::*;
 
-    /// spec: Q3.4 (full): a limiter immediately refuses an item that it cannot count, and does not wait until other
-    /// items are done.
+    /// spec: Q3.4 (full): a limiter immediately refuses an item that the limiter cannot count, and does not wait until
+    /// other items are done.
     #[test]
     fn a_limiter_refuses_an_item_that_it_cannot_count() {
         let limiter = LimiterCell::new(Admission::new(1));
@@ -297,8 +301,8 @@ mod tests {
         assert_eq!(limiter.load(), word);
     }
 
-    /// spec: Q3.4 (full): held items never fill the limiter, no matter how many there are, and each held item is listed
-    /// in the end.
+    /// spec: Q3.4 (full): held items never fill the limiter, no matter how many items are held, and each held item is
+    /// listed in the end.
     #[test]
     fn held_items_do_not_fill_a_limiter() {
         let limiter = LimiterCell::new(Admission::new(2));

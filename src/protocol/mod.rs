@@ -1,8 +1,8 @@
 //! The protocol layer stores the state words that the policy layer defines. A *cell* holds such a word in an atomic
 //! variable. The cell adds memory orderings and a retry loop to the transitions of the word.
 //!
-//! The layer makes no decisions. The header of each cell's module states which accesses pair with each other, and which
-//! interleaving a weaker ordering would allow. The loom models in `models` prove these claims. Each patch in
+//! The protocol layer makes no decisions. The header of each cell's module states which accesses pair with each other,
+//! and which interleaving a weaker ordering would allow. The loom models in `models` prove these claims. Each patch in
 //! `tests/mutants/` breaks the code so that a loom model, or a run of the engine, must fail.
 
 pub(crate) mod alive;
@@ -42,7 +42,7 @@ mod models;
 
 use crate::sys::sync::{AtomicU64, Ordering};
 
-/// Applies a transition of the policy layer to a stored word. Returns the transition's answer.
+/// Applies a transition of the policy layer to a stored word. Returns the answer of the transition.
 ///
 /// Each call performs one read-modify-write, even if the transition leaves the word unchanged. So each call has a place
 /// in the modification order of the word.

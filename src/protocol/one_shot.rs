@@ -18,21 +18,22 @@
 //!
 //! **Tasks.** A task that awaits the handle leaves an [`Alarm`] under the cell's key, and sets the *awaited* bit while
 //! [`wakers`] holds its lock. The thread that ends the item clears the bit, and rings the alarm if the bit was set. If
-//! the handle is dropped before the item has ended, it first removes its alarm, and then detaches. If it detached
-//! first, this could happen:
+//! the handle is dropped before the item has ended, it first removes its alarm, and then detaches. If the handle
+//! detached first, this could happen:
 //!
 //! * handle: detaches;
 //! * worker: frees the cell;
 //! * issuer of another item: gets a cell at the same address, and its task leaves an alarm;
 //! * handle: removes the alarm of that task, which is then never woken.
 //!
-//! **Stops.** A running item can listen for a stop request by its handle. To do so, it leaves an alarm under the cell's
-//! *stop key*, and sets the *listens* bit while [`wakers`] holds its lock. When the handle asks the item to stop, it
-//! rings the alarm if it sees this bit. If the handle does not see the bit, the item learns of the request when it
-//! tries to set the bit. The worker removes the alarm before it finishes the item. A handle that is dropped removes the
-//! alarm before it detaches, for the same reason as above. The effect of the alarm may be final, so a late ring must
-//! not reach the alarm of another item. The handle is the only object that rings the stop key, and the cell stays in
-//! memory while the handle exists. The stop key is an odd address, which is the key of no other object.
+//! **Stops.** A running item can listen for a stop request by its handle. To do so, the item leaves an alarm under the
+//! cell's *stop key*, and sets the *listens* bit while [`wakers`] holds its lock. When the handle asks the item to
+//! stop, the handle rings the alarm if it sees the *listens* bit. If the handle does not see the bit, the item learns
+//! of the request when it tries to set the bit. The worker removes the alarm before it finishes the item. A handle that
+//! is dropped removes the alarm before it detaches, because another item may get the cell afterwards. The effect of the
+//! alarm may be final, so a late ring must not reach the alarm of another item. The handle is the only object that
+//! rings the stop key, and the cell stays in memory while the handle exists. The stop key is an odd address, which is
+//! the key of no other object.
 
 use crate::policy::one_shot::{Finish, Listen, OneShotState, Stop, Take, Waiting};
 use crate::sys::sync::{AtomicU64, Ordering, fence_after_update};
@@ -83,7 +84,7 @@ impl OneShotCell {
     }
 
     /// Finishes the item as cancelled. The caller has taken the closure, and has dropped it instead of running it.
-    /// Otherwise this is like [`finish`](Self::finish). `late` says whether the item's deadline had passed.
+    /// Apart from that, this call is like [`finish`](Self::finish). `late` says whether the item's deadline had passed.
     pub(crate) fn abandon(&self, late: bool) -> Finish {
         self.update(|state| state.abandon(late))
     }
@@ -94,7 +95,7 @@ impl OneShotCell {
         std::ptr::from_ref(self) as usize
     }
 
-    /// Returns the key under which a running item leaves its alarm. This is an address inside the cell, but not the
+    /// Returns the key under which a running item leaves its alarm. The key is an address inside the cell, but not the
     /// cell's own address.
     pub(super) fn stop_key(&self) -> usize {
         self.key() + 1

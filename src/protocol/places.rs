@@ -11,13 +11,14 @@
 //! * issuer: joins the line, although a place is free. No thread hands this place to the issuer.
 //!
 //! To shut the queue, a thread first shuts the queue's intakes, and then refuses all issuers in line. An issuer first
-//! joins the line, and then checks that the queue is open. Both threads use the lock of the line. So either the
+//! joins the line, and then checks that the queue is open. Both threads take the lock of the line. So either the
 //! shutting thread finds the issuer in line, or the issuer sees that the queue is shut.
 //!
 //! The count of places orders no other accesses, so all accesses to it are relaxed. The lock orders the line, and the
 //! turn's [`Signal`] orders the end of a turn.
 //!
-//! An issuer may get a place at the moment at which it gives up. It then owns the place, and gives the place back.
+//! An issuer may get a place at the moment at which it gives up waiting. It then owns the place, and gives the place
+//! back.
 
 use std::collections::VecDeque;
 
@@ -36,13 +37,14 @@ pub(crate) struct PlacesCell {
 /// An issuer's turn in the line.
 #[derive(Debug)]
 pub(crate) struct Turn {
-    /// Whether the issuer has got a place. This is written under the lock of the line, before the signal is set.
+    /// Whether the issuer has got a place. A thread writes this field under the lock of the line, before it sets the
+    /// signal.
     has_place: AtomicU64,
     /// The signal that is set when the issuer gets a place or is refused.
     over: Arc<Signal>,
 }
 
-/// The answer to an issuer that takes a place, or waits for a place if there is none.
+/// The answer to an issuer that takes a place, or waits for a place if no place is free.
 #[must_use]
 #[derive(Debug)]
 pub(crate) enum Reserve {
@@ -55,7 +57,7 @@ impl PlacesCell {
         Self { word: AtomicU64::new(Places::new().into_bits()), line: Mutex::new(VecDeque::new()) }
     }
 
-    /// Takes a place. Returns false if there is none, or if issuers wait in line.
+    /// Takes a place. Returns false if no place is free, or if issuers wait in line.
     #[inline]
     pub(crate) fn take(&self, max: u64) -> bool {
         let take = |word| Places::from_bits(word).take(max).map(Places::into_bits);
@@ -67,9 +69,9 @@ impl PlacesCell {
         self.update(|word| word.take_many(max, places))
     }
 
-    /// Takes a place, or joins the line. If the queue is shut, `check` returns an error. Then this function returns the
-    /// error, and whether the issuer has got a place in the meantime. If the issuer has got a place, it gives the place
-    /// back.
+    /// Takes a place, or joins the line. If the queue is shut, `check` returns an error. In this case, `reserve`
+    /// returns the error, and whether the issuer has got a place in the meantime. If the issuer has got a place, it
+    /// gives the place back.
     #[cold]
     pub(crate) fn reserve<E>(
         &self,
@@ -95,9 +97,9 @@ impl PlacesCell {
         let mut line = self.line.lock();
         match line.iter().position(|other| std::ptr::eq(&**other, &**turn)) {
             Some(place) => {
-                // The bit may stay set although the line is empty now. While all places are taken, this does no harm:
-                // the thread that gives the next place back clears the bit. If the number of places can change, the
-                // caller of this function calls `hand`, which clears the bit.
+                // The bit may stay set although the line is empty now. While all places are taken, a set bit does no
+                // harm: the thread that gives the next place back clears the bit. If the number of places can change,
+                // the caller of this function calls `hand`, which clears the bit.
                 line.remove(place);
                 false
             }

@@ -1,16 +1,16 @@
 //! A set of pods (groups of CPUs, each with its own pool), with one bit for each pod of a class. A class has two such
 //! sets: one of the pods that have room, and one of the pods that have excess items.
 //!
-//! A bit is a hint, but no bit stays wrong for long. Two handshakes ensure this:
+//! A bit is a hint, but no bit stays wrong for long. Two handshakes ensure that a wrong bit is soon corrected:
 //!
 //! * **Offer against room.** A thread of a pod sets the pod's bit in one set, issues a fence, and reads the other set.
 //!   Without the fences, two threads could each miss the other thread's bit:
 //!   * issuer: sets the excess bit of its pod; reads the room bits: none is set;
 //!   * worker: sets the room bit of its pod; reads the excess bits: none is set.
 //! * **Set against clear.** If a thread finds that a set bit should be clear, it clears the bit, issues a fence, and
-//!   checks the pool again. If the bit should be set after all, this thread sets it again. Another thread may at the
-//!   same time change the pool so that the bit should be set. That thread then issues a fence, reads the bit, and sets
-//!   the bit if it is clear. Without the fences, the bit could stay clear:
+//!   checks the pool again. If the bit should be set after all, the clearing thread sets it again. Another thread may
+//!   at the same time change the pool so that the bit should be set. That thread then issues a fence, reads the bit,
+//!   and sets the bit if it is clear. Without the fences, the bit could stay clear:
 //!   * clearing thread: clears the bit; checks the pool: the bit should be clear;
 //!   * other thread: changes the pool; reads the bit: it is still set, so this thread does not set it.
 //!

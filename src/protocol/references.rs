@@ -5,8 +5,8 @@
 //!
 //! A thread that has a reference can take another reference. A thread without a reference finds the queue in the
 //! executor's register. After the last reference was given up, the queue leaves the register, under the register's
-//! lock, and is then freed. So until the queue has left the register, such a thread may find the queue although it has
-//! no reference left. In that case, the thread gets no reference.
+//! lock, and is then freed. So until the queue has left the register, a thread may find the queue although the queue
+//! has no reference left. In that case, the thread gets no reference.
 //!
 //! The step that gives up a reference is a release and an acquire:
 //!

@@ -22,9 +22,9 @@
 //!
 //! With the fences, either the entry lies before the marker, or the issuer finds that the route was turned. In the
 //! second case, the issuer pushes a marker of its own ([`late`](RouteCell::late)) before the submission returns. So the
-//! route holds back all entries that are submitted after that submission. If the route was open, `late` plugs it. In
-//! that case, the pool to which the route leads may already contain entries. These entries come before the held
-//! entries.
+//! route holds back all entries that are submitted after this submission has returned. If the route was open, `late`
+//! plugs it. In that case, the pool to which the route leads may already contain entries. These entries come before the
+//! held entries.
 //!
 //! Some issuers cannot read the route again after their push, because the shard may be freed as soon as their entry is
 //! gone. These issuers read the pool's [`RouteEpoch`] instead.
@@ -40,8 +40,9 @@
 //! into the queue's own line in the pool, and not on the worklist. Turns of the route and late entries are handled as
 //! above, with markers in that line.
 //!
-//! A *user*, which is a value of type `U`, keeps a pool open. The route has a user of the pool to which it leads. It
-//! also has a user of each former pool, until the route's entries have left that pool. `E` is the type of an entry.
+//! A *user*, which is a value of type `U`, keeps a pool open. The route has a user of the pool to which it leads. The
+//! route also has a user of each former pool, until the route's entries have left that pool. `E` is the type of an
+//! entry.
 
 use std::collections::VecDeque;
 
@@ -66,7 +67,7 @@ struct Plug<E, U> {
     /// contain entries.
     was_open: bool,
     user: U,
-    /// The users of the pools that have markers of this route on their worklists.
+    /// The former users of this route. Each of them keeps open a pool whose worklist has a marker of this route.
     left: Vec<U>,
 }
 
@@ -136,7 +137,7 @@ impl<P, E, U> RouteCell<P, E, U> {
     /// Returns the pool in which the entries take turns. Returns `None` while the route is plugged. If the entries go
     /// to a worklist, always returns `None`.
     pub(crate) fn open_for_turns(&self) -> Option<*const P> {
-        // Acquire: as in `open`.
+        // Acquire: for the same reason as in `open`.
         let word = self.word.load(Ordering::Acquire);
         (word.addr() & TAGS == TAKES_TURNS).then_some(untagged(word))
     }
@@ -148,7 +149,7 @@ impl<P, E, U> RouteCell<P, E, U> {
 
     /// Returns whether the route now leads to another pool, or is plugged. The caller has pushed an entry to `pool`,
     /// and has then issued a fence. The answer must also be true if the route has come back to `pool` and is plugged.
-    /// Otherwise the route could be turned away again without a marker behind that entry.
+    /// Otherwise the route could be turned away from `pool` again without a marker behind that entry.
     #[inline]
     pub(crate) fn has_left(&self, pool: *const P) -> bool {
         self.word.load(Ordering::Relaxed).addr() != self.opened(pool).addr()

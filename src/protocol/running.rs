@@ -6,26 +6,26 @@
 //! see the other thread's write.
 //!
 //! * **Push against leave.** A worker no longer counts as running, because it blocks, goes idle, or begins a
-//!   CPU-intensive item. Fences in [`pushed`](RunningCell::pushed) and [`look`](RunningCell::look) forbid this:
+//!   CPU-intensive item. Fences in [`pushed`](RunningCell::pushed) and [`look`](RunningCell::look) forbid these steps:
 //!   * issuer: pushes an item; reads the word: a worker runs, so the issuer wakes no worker;
 //!   * worker: lowers the word; reads the worklist: it is empty. So the item waits, and no worker is woken for it.
 //! * **Push against retarget.** A thread raises the pool's target, which is the number of workers that should run. The
-//!   same fences forbid this:
+//!   fences in `pushed` and `look` also forbid these steps:
 //!   * issuer: pushes an item; reads the word: the pool is full, so the issuer wakes no worker;
 //!   * other thread: raises the target; reads the worklist: it is empty.
 //! * **Push against unwatch.** The manager stops watching a *saturated* pool, which has work but wakes no further
-//!   worker. The same fences forbid this:
+//!   worker. The fences in `pushed` and `look` also forbid these steps:
 //!   * issuer: pushes an item; reads the word: the manager watches the pool, so the issuer does not notify the manager;
 //!   * manager: clears the watched bit; reads the worklist: it is empty. So work is pending, and the manager does not
 //!     watch the pool.
 //! * **Start or keep against a rare check.** The manager checks a pool rarely if no worker is about to start and no
-//!   worker has local entries. The manager sets a bit of the word before it checks these two conditions. A worker that
-//!   starts changes the same word first. So either the worker sees the bit, or the manager sees that the worker was
-//!   woken. The fences in `kept` and `check_rarely` forbid this:
+//!   worker has local entries. The manager sets a bit of the word before it checks these two conditions. When a worker
+//!   starts, it first changes the same word. So either the worker sees the bit, or the manager sees that the worker was
+//!   woken. The fences in `kept` and `check_rarely` forbid these steps:
 //!   * worker: puts an entry on its own list; reads the word: the manager checks the pool often;
 //!   * manager: sets the bit; reads the worker's list: it is empty. So the entry may wait until the next rare check.
 //! * **Push against the end of briskness.** A pool stops being [brisk](crate::policy::brisk). The fences in `pushed`
-//!   and [`not_brisk`](RunningCell::not_brisk) forbid this:
+//!   and [`not_brisk`](RunningCell::not_brisk) forbid these steps:
 //!   * issuer: pushes an item; reads the word: the pool is brisk, so the issuer wakes no worker and offers nothing;
 //!   * other thread: changes the word; reads the worklist: it is empty, so this thread also wakes no worker and offers
 //!     nothing.
@@ -166,7 +166,7 @@ impl RunningCell {
     }
 
     /// Notes that a woken worker does not get a CPU. The caller then offers the pool's work to the sibling pools. The
-    /// fences forbid this:
+    /// fences of the caller and of a sibling's worker forbid these steps:
     ///
     /// * caller: sets the late bit; reads the room bits of the siblings: none is set;
     /// * worker of a sibling: sets the room bit of its pool; reads this word: the late bit is not set, so the worker
@@ -198,7 +198,7 @@ impl RunningCell {
         self.update(|word| (word.unshort(), ()));
     }
 
-    /// Uses up a reservation. Returns whether the worker may begin.
+    /// Uses up the reservation of a woken worker. Returns whether this worker may begin to work.
     pub(crate) fn start(&self, reserved: Reserved) -> bool {
         let _used_up = reserved;
         self.update(Running::start)
@@ -250,9 +250,9 @@ impl RunningCell {
         );
     }
 
-    /// Takes the calling worker out of the count between two items, if more workers run than should run. Returns
-    /// whether the worker was taken out. In the common case, the worker stays in the count, and the call costs one
-    /// load.
+    /// Takes the calling worker out of the count of running workers between two items, if more workers run than should
+    /// run. Returns whether the worker was taken out. In the common case, the worker stays in the count, and the call
+    /// costs one load.
     #[inline]
     pub(crate) fn shed(&self) -> bool {
         self.load().too_many_running() && self.update(Running::shed)
@@ -260,7 +260,7 @@ impl RunningCell {
 
     /// Marks the pool as abandoned, so that it runs nothing any more. From now on, an issuer that pushes tries to wake
     /// a worker, and thereby finds the mark that the sideline has. The caller has already marked the sideline, and
-    /// checks the worklist afterwards. The fences forbid this:
+    /// checks the worklist afterwards. The fences in `pushed` and `abandon` forbid these steps:
     ///
     /// * issuer: pushes an item; reads the word: the pool is saturated, so the issuer wakes no worker;
     /// * caller: marks the word; reads the worklist: it is empty. So the item stays on the worklist for ever.
@@ -316,8 +316,9 @@ impl RunningCell {
         self.update(|word| (word.unwatch(), ()));
     }
 
-    /// Sets the target. If this changes the target, [looks](Self::look) for work, because the pool may now need more
-    /// workers, or may have more work than its workers can do.
+    /// Sets the pool's target, which is the number of workers that should run. If this changes the target,
+    /// [looks](Self::look) for work, because the pool may now need more workers, or may have more work than its workers
+    /// can do.
     #[cold]
     pub(crate) fn retarget(&self, target: usize, has_work: impl FnOnce() -> bool) -> Kick {
         if self.update(|word| word.retarget(target)) { self.look(has_work) } else { Kick::Enough }

@@ -35,8 +35,8 @@ impl ScopeCell {
         std::ptr::from_ref(self) as usize
     }
 
-    /// Takes the body, or an item that is over, out of the count. Returns whether the count is zero now. After an item
-    /// has left, the cell may be gone.
+    /// Takes the body, or an item that is over, out of the count. Returns whether the call has brought the count to
+    /// zero. After an item has left the count, the cell may be gone.
     #[must_use]
     pub(crate) fn leave(&self) -> bool {
         self.0.fetch_sub(1, Ordering::AcqRel) == 1
@@ -52,7 +52,7 @@ impl ScopeCell {
         self.0.load(Ordering::Acquire) == 0
     }
 
-    /// Sleeps until the last item has left. The body has already left.
+    /// Sleeps until the last item has left the count. The body has already left it.
     pub(crate) fn wait(&self) {
         while !self.is_over() {
             wait::sleep(self.key(), || !self.is_over(), Until::FOREVER);

@@ -1,8 +1,8 @@
-//! The cell of a pool's [`Searching`] word, which names the worker that searches before it sleeps.
+//! The cell of a pool's [`Searching`] word, which names the worker that searches for work before it sleeps.
 //!
 //! The word is only a hint, so all accesses are relaxed. A worker that reads an outdated word either sleeps too early,
-//! or searches at the same time as another worker, but only up to its own limit. No wake-up depends on the word: a
-//! searching worker is on the idle stack, and is woken like a sleeping worker.
+//! or searches at the same time as another worker, but searches only up to its own limit. No wake-up depends on the
+//! word: a searching worker is on the idle stack, and is woken like a sleeping worker.
 
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ impl SearchCell {
         self.update(|word| word.begin(worker))
     }
 
-    /// Returns whether this worker still searches.
+    /// Returns whether this worker is still the pool's searching worker.
     #[inline]
     pub(crate) fn is_by(&self, worker: WorkerId) -> bool {
         Searching::from_bits(self.0.load(Ordering::Relaxed)).is_by(worker)

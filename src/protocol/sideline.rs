@@ -13,18 +13,18 @@
 //! the sideline updates `Shown` before it releases the lock.
 //!
 //! * **Put back against leave.** The fences of [`RunningCell::pushed`](super::running::RunningCell::pushed) and
-//!   [`RunningCell::look`](super::running::RunningCell::look) forbid this, also for an entry that an issuer puts into
-//!   the line of its queue:
+//!   [`RunningCell::look`](super::running::RunningCell::look) forbid these steps, also for an entry that an issuer puts
+//!   into the line of its queue:
 //!   * issuer: puts an entry back, and shows the number of entries; reads the running word: a worker runs;
 //!   * worker: lowers the running word; reads the number of entries: it is zero. So the entry waits, and no worker is
 //!     woken for it.
 //! * **Put back against abandon.** Both steps happen under the lock. If the entry is put back first, the thread that
 //!   abandons the pool takes the entry. If the mark is set first, `put_back` returns the entry to its caller.
 //! * **Push against empty.** The thread that abandons the pool empties the worklist. Then it takes the lock, and makes
-//!   a note if the worklist is still empty. A pushing thread may find the mark in the running word after its push. It
-//!   then takes the lock, too. If it finds the note, it gives up the entries of the worklist itself. Otherwise, it
-//!   leaves its entry to the abandoning thread, which will find the entry. So the abandoning thread gives up all
-//!   entries that arrive before the note. It has counted them before the shutdown reports their number.
+//!   a note if the worklist is still empty. A pushing thread may find the mark in the running word after its push. The
+//!   pushing thread then takes the lock, too. If it finds the note, it gives up the worklist's entries itself.
+//!   Otherwise, it leaves its entry to the abandoning thread, which will find the entry. So the abandoning thread gives
+//!   up all entries that arrive before the note. It has counted them before the shutdown reports their number.
 //! * **Pop against abandon.** In `Shown`, the number of entries never replaces the mark. A worker that finds the
 //!   sideline empty does not update `Shown`, and a thread that changes the sideline after the mark was set shows the
 //!   mark again.
@@ -48,7 +48,7 @@ pub(crate) trait Bound {
 pub(crate) struct Sideline<E> {
     /// The entries that were put back.
     entries: VecDeque<E>,
-    /// The entries that were moved aside. They come behind those that were put back.
+    /// The entries that were moved aside. They come behind the entries that were put back.
     moved: VecDeque<E>,
     /// The number of bound entries, which siblings may not take.
     bound: usize,
@@ -56,7 +56,7 @@ pub(crate) struct Sideline<E> {
     is_abandoned: bool,
     /// Whether the thread that abandons the pool has emptied the worklist.
     is_emptied: bool,
-    /// The entries that take turns. The numbers above do not include them.
+    /// The entries that take turns. `bound` does not include these entries.
     turns: TurnList<E>,
 }
 
@@ -74,7 +74,7 @@ pub(crate) struct Shown {
 const IN_FORCE: u64 = 1;
 /// The amount that one entry adds to the word.
 const ENTRY: u64 = 2;
-/// The mark, which takes the place of the other values.
+/// The mark that the pool is abandoned. The mark takes the place of the other values of the word.
 const ABANDONED: u64 = u64::MAX;
 
 impl<E: Bound> Sideline<E> {
@@ -84,7 +84,7 @@ impl<E: Bound> Sideline<E> {
         Self { entries, moved, bound: 0, is_abandoned: false, is_emptied: false, turns }
     }
 
-    /// Returns the number of all entries.
+    /// Returns the number of all entries of the sideline.
     pub(crate) fn len(&self) -> usize {
         self.entries.len() + self.moved.len() + self.turns.len()
     }
@@ -157,8 +157,8 @@ impl<E: Bound> Sideline<E> {
     }
 
     /// Takes the entry whose turn it is. The caller has seen that the sideline contains no entry that was put back.
-    /// `worklist_waits` returns whether the worklist has entries, and `pop_worklist` takes the first of these. Entries
-    /// that were moved aside come before these. If no entry waits, forgives the debts of all queues.
+    /// `worklist_waits` returns whether the worklist has entries, and `pop_worklist` takes its first entry. Entries
+    /// that were moved aside come before those of the worklist. If no entry waits, forgives the debts of all queues.
     pub(crate) fn pop_by_turn(
         &mut self,
         shown: &Shown,
@@ -205,7 +205,7 @@ impl<E: Bound> Sideline<E> {
         turn
     }
 
-    /// Notes that the item of a turn has used this much CPU time, or `None` if the item did not run.
+    /// Notes the end of a turn. `used` is the CPU time of the turn's item, or `None` if the item did not run.
     pub(crate) fn ends(&mut self, turn: OwnedTurn, used: Option<Duration>, shown: &Shown) {
         self.turns.ends(turn, used);
         self.show(shown);
@@ -260,7 +260,7 @@ impl<E: Bound> Sideline<E> {
         Some(entry)
     }
 
-    /// Marks the pool as abandoned. Returns the entries. The caller gives up these entries.
+    /// Marks the pool as abandoned. Returns all entries of the sideline, which the caller gives up.
     #[must_use]
     pub(crate) fn abandon(&mut self, shown: &Shown) -> VecDeque<E> {
         self.is_abandoned = true;
@@ -302,14 +302,14 @@ impl Shown {
         }
     }
 
-    /// Returns whether there are entries.
+    /// Returns whether the sideline has entries.
     #[inline]
     pub(crate) fn has_entries(&self) -> bool {
         // One comparison for `word >= ENTRY` and `word != ABANDONED`.
         self.word.load(Ordering::Acquire).wrapping_sub(ENTRY) < ABANDONED - ENTRY
     }
 
-    /// Returns the number of entries.
+    /// Returns the number of entries of the sideline.
     #[inline]
     pub(crate) fn len(&self) -> u64 {
         match self.word.load(Ordering::Acquire) {
@@ -352,8 +352,8 @@ mod tests {
         assert_eq!(sideline.put_back(true, &shown), Err(true));
     }
 
-    /// spec: B3.2: a sibling searches the pool, and finds that no entry of the worklist may leave it. So the worklist
-    /// keeps the time that it is due.
+    /// spec: B3.2: a sibling searches the pool, and finds that no entry of the worklist may leave the pool. So the
+    /// worklist keeps the time that it is due.
     #[test]
     fn a_search_by_a_sibling_leaves_the_worklist_its_turns() {
         let (mut sideline, shown) = (Sideline::new(), Shown::new());
@@ -379,7 +379,7 @@ mod tests {
         }
     }
 
-    /// spec: B3.5 (abandoned pools), B3.8: turns are in force from the first entry of a line until nothing waits.
+    /// spec: B3.5 (abandoned pools), B3.8: turns are in force from the first entry of a line until no entry waits.
     #[test]
     fn lines_are_shown_like_other_entries() {
         let (mut sideline, shown) = (Sideline::new(), Shown::new());

@@ -3,7 +3,7 @@
 //! `set` releases and `is_set` acquires:
 //!
 //! * setting thread: makes its writes, then sets the signal;
-//! * waiting thread: finds the signal set, then sees these writes.
+//! * waiting thread: finds the signal set, then sees the setting thread's writes.
 //!
 //! A task that waits leaves an alarm in [`wakers`] under the signal's key. Under the lock of `wakers`, it also sets a
 //! bit of the signal's word. From this bit, the setting thread learns whether there may be alarms.
@@ -13,7 +13,7 @@ use crate::sys::wait::{self, Until};
 use crate::sys::wakers::{self, Alarm, Watcher};
 
 const SET: u64 = 1 << 0;
-/// A task has left an alarm. If the task gives up, the bit stays set.
+/// A task has left an alarm. If the task gives up its wait, the bit stays set.
 const AWAITED: u64 = 1 << 1;
 
 /// A signal. The setting thread and the waiting threads share it.

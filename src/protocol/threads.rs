@@ -11,9 +11,9 @@
 //!
 //! **Request to give way.** Suppose that a pool starves while the executor has as many threads as its cap permits. Then
 //! a worker of another pool *gives way*: its thread ends. The manager first asks a busy worker to give way. Then it
-//! looks for an idle worker, under the lock of that worker's pool. If the manager finds one, that worker leaves
-//! instead. A worker first becomes idle, under the same lock, and then reads whether the manager has asked. The order
-//! of the steps and the lock forbid this:
+//! looks for an idle worker, under the lock of that worker's pool. If the manager finds an idle worker, that worker
+//! leaves instead of a busy one. A worker first becomes idle, under the same lock, and then reads whether the manager
+//! has asked. The order of the steps and the lock forbid this:
 //!
 //! * manager: asks; locks the pool: no worker is idle;
 //! * worker: locks the pool, becomes idle; sees no request of the manager. So an idle worker stays, although its

@@ -21,17 +21,17 @@ use crate::policy::histogram::{Histogram, bucket_of};
 use crate::policy::sampling::Rate;
 use crate::sys::sync::{AtomicU64, Ordering};
 
-/// See the module.
+/// The rate at which a queue's items are timed. See the module.
 #[derive(Debug)]
 pub(crate) struct RateCell(AtomicU64);
 
-/// See the module.
+/// The histogram of the times of a queue's items. See the module.
 #[derive(Debug)]
 pub(crate) struct Recorder {
     counts: Box<[AtomicU64]>,
-    /// Nanoseconds.
+    /// The sum of the recorded times, in nanoseconds.
     total: AtomicU64,
-    /// Nanoseconds.
+    /// The longest recorded time, in nanoseconds.
     max: AtomicU64,
 }
 
@@ -57,8 +57,8 @@ impl RateCell {
         Rate::from_bits(self.0.load(Ordering::Relaxed))
     }
 
-    /// Sets the rate to one that suits the run times of items. Workers call this. If timing was switched off, the call
-    /// changes nothing.
+    /// Sets the rate to `rate`, which suits the run times of items. Workers call this function. If timing was switched
+    /// off, the call changes nothing.
     pub(crate) fn adapt(&self, rate: Rate) {
         let known = self.load();
         if known != rate && known != Rate::Never {

@@ -14,15 +14,15 @@ use crate::sys::sync::{AtomicU64, Ordering};
 
 use super::sideline::Bound;
 
-/// The weight of a queue, and its use of turns. Threads of different pools write all numbers but the weight, each
-/// thread under the lock of its own pool. So readers treat all numbers as hints.
+/// The weight of a queue, and the turns and the CPU time that the queue has used. Threads of different pools write all
+/// numbers but the weight, each thread under the lock of its own pool. So readers treat all numbers as hints.
 #[derive(Debug)]
 pub(crate) struct FairShare {
     weight: AtomicU64,
-    /// The bits of an [`Estimate`].
+    /// The bits of the [`Estimate`] of the length of the queue's items.
     estimate: AtomicU64,
     turns: AtomicU64,
-    /// The CPU time in nanoseconds.
+    /// The CPU time that the queue has used, in nanoseconds.
     used: AtomicU64,
     waiting: AtomicU64,
 }
@@ -44,7 +44,7 @@ pub(crate) struct OwnedTurn {
     share: Option<Arc<FairShare>>,
 }
 
-/// See the module.
+/// The lines of the weighted queues in one pool, and the order of their turns. See the module.
 #[derive(Debug)]
 pub(crate) struct TurnList<E> {
     fairness: Fairness,
@@ -53,14 +53,14 @@ pub(crate) struct TurnList<E> {
     len: usize,
     /// The number of bound entries, which siblings may not take.
     bound: usize,
-    /// The estimate for the items of the worklist.
+    /// The estimate of the length of the worklist's items.
     estimate: Estimate,
 }
 
 #[derive(Debug)]
 struct Line<E> {
     entries: VecDeque<E>,
-    /// The number of bound entries.
+    /// The number of bound entries in this line.
     bound: usize,
     share: Arc<FairShare>,
 }
@@ -154,7 +154,8 @@ impl<E: Bound> TurnList<E> {
     }
 
     /// Returns the first flow, in the order of turns, that has an entry which may leave the pool. `worklist_waits` says
-    /// whether entries of the worklist's flow wait, and `worklist_gives` whether this flow counts as such a flow.
+    /// whether entries of the worklist's flow wait, and `worklist_gives` says whether one of these entries counts as an
+    /// entry that may leave.
     pub(super) fn next_movable(&mut self, worklist_waits: bool, worklist_gives: bool) -> Option<FlowId> {
         self.next(worklist_waits)?;
         let may_move = |line: &Line<E>| line.bound < line.entries.len();
@@ -185,7 +186,7 @@ impl<E: Bound> TurnList<E> {
         self.take(flow, |_| true)
     }
 
-    /// Takes all entries, and forgets all debts.
+    /// Takes all entries, and forgives the debts of all queues.
     pub(super) fn take_all(&mut self) -> impl Iterator<Item = E> + use<E> {
         (self.len, self.bound) = (0, 0);
         self.fairness.forgive();
@@ -213,8 +214,8 @@ impl<E: Bound> TurnList<E> {
         Some(OwnedTurn { turn, share })
     }
 
-    /// Ends a turn whose item has used this much CPU time, or `None` if the item did not run. Such an item says nothing
-    /// about the length of the queue's items.
+    /// Ends a turn. `used` is the CPU time that the turn's item has used, or `None` if the item did not run. An item
+    /// that did not run does not change the estimate of the length of the queue's items.
     pub(super) fn ends(&mut self, OwnedTurn { turn, share }: OwnedTurn, used: Option<Duration>) {
         let Some(used) = used else { return self.fairness.ends(turn, Duration::ZERO) };
         match &share {

@@ -1,9 +1,9 @@
 //! The cell of a worker's [`WorkerState`].
 //!
-//! **Outside items**, only one thread at a time writes the word, so a change is a load and a store. Usually that thread
-//! is the *owner*, which is the worker itself. While the worker is on the idle stack, that thread is the *waker*, which
-//! takes the worker off the stack under the pool's mutex. The owner enters the idle stack under the same mutex, and the
-//! waker first writes the word and then unparks the owner. Stores release and loads acquire:
+//! **Outside items**, only one thread at a time writes the word, so a change is a load and a store. Usually the writing
+//! thread is the *owner*, which is the worker itself. While the worker is on the idle stack, the writing thread is the
+//! *waker*, which takes the worker off the stack under the pool's mutex. The owner enters the idle stack under the same
+//! mutex, and the waker first writes the word and then unparks the owner. Stores release and loads acquire:
 //!
 //! * waker: writes, then stores the phase *waking*;
 //! * woken worker: loads *waking*, then sees what the waker wrote.
@@ -12,9 +12,10 @@
 //! written before that phase was stored.
 //!
 //! **Inside an item**, the detector, which inspects workers from another thread, also writes the word. So in each phase
-//! that the detector can end, the owner changes the word with a read-modify-write. For example, the owner does so at
-//! the end of each item, and when it enters a guard. When the owner leaves a blocking guard, a store is enough, because
-//! only the owner changes the word of a blocked worker. A store at the end of an item could overwrite a change:
+//! that the detector can end, the owner changes the word with a read-modify-write. For example, the owner uses a
+//! read-modify-write at the end of each item, and when it enters a guard. When the owner leaves a blocking guard, a
+//! store is enough, because only the owner changes the word of a blocked worker. A store at the end of an item could
+//! overwrite a change:
 //!
 //! * owner: loads *running*;
 //! * detector: stores *asleep*, lowers the count;
@@ -29,8 +30,8 @@
 //! * owner: ends its item, and leaves the count, so that the count falls below zero;
 //! * detector: raises the count.
 //!
-//! There is one exception. At the end of an item, the owner changes the word first and then raises the count. This
-//! order does no harm, because the detector changes nothing between two items.
+//! There is one exception to the rule that the count rises first. At the end of an item, the owner changes the word
+//! first and then raises the count. This order does no harm, because the detector changes nothing between two items.
 
 use crate::policy::worker::{Finding, Phase, WorkerState};
 use crate::sys::sync::{AtomicU64, Ordering};

@@ -1,23 +1,24 @@
 //! Admits and lists many items in one step.
 //!
 //! A step for many items has the same effect as a sequence of steps, one per item, so it needs no proof of its own. The
-//! waiting items of a batch count as *coming* until all of them are pushed. So an item that is submitted before the
-//! last push stays behind the batch.
+//! waiting items of a batch count as *coming* until all of them are on the waiting list. So an item that is submitted
+//! while a batch is on its way to the list stays behind the batch.
 
 #![forbid(unsafe_code)]
 
 use super::{ACTIVE, Admission, COMING, COMING_MASK, INTAKE, INTAKE_MASK, LISTED, LISTED_MASK, Slot};
 
-/// The bound up to which a call admits waiting items of a batch: it stops when this many items are coming. If so many
-/// are coming already, the call admits one waiting item. The bound is less than half of the coming items that the word
-/// can count, because the limiter becomes full at half.
+/// A call of `admit_many` admits waiting items of a batch until this many items are coming. If this many items are
+/// coming already, the call still admits one waiting item. The bound is less than half of the highest count of coming
+/// items, because the limiter is full when the count reaches half.
 const COMING_FOR_BATCHES: u64 = COMING_MASK / 4;
 
 /// The next step of an issuer with its batch.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AdmitMany {
-    /// The first items of the batch, at least one, are admitted. If items remain, the issuer calls again for them.
+    /// The first items of the batch, at least one, are admitted. If items remain, the issuer calls `admit_many` again
+    /// for them.
     In(Admitted),
     /// See [`Admit::Flushing`](super::Admit::Flushing).
     Flushing,
@@ -31,10 +32,11 @@ pub(crate) enum AdmitMany {
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Admitted {
-    /// Items with a slot. The issuer puts them on the pool's worklist before it puts the other items on the waiting
-    /// list.
+    /// The number of items with a slot. The issuer puts these items on the pool's worklist before it puts the other
+    /// items on the waiting list.
     pub(crate) started: usize,
-    /// Items without a slot. The issuer puts them on the waiting list, then calls [`Admission::list_many`].
+    /// The number of items without a slot. The issuer puts these items on the waiting list, then calls
+    /// [`Admission::list_many`].
     pub(crate) waiting: usize,
 }
 
@@ -53,8 +55,8 @@ impl Admitted {
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Arrived {
-    /// The number of items that no longer count as coming. For the rest, the caller calls again after it has started
-    /// the items that got a slot.
+    /// The number of items that no longer count as coming. For the other items, the caller calls `list_many` again
+    /// after it has started the items that got a slot.
     pub(crate) arrived: usize,
     /// The number of slots that the caller gives to the list's first items.
     pub(crate) handed: usize,
@@ -142,7 +144,7 @@ mod tests {
         assert_eq!((word.coming(), word.listed()), (0, 45));
     }
 
-    /// Slots become free while a batch is on its way to the list.
+    /// Slots that become free while a batch is on its way to the list go to items of the batch.
     #[test]
     fn a_batch_takes_slots_that_became_free_before_it_was_listed() {
         let word = Admission::new(4).admit_many(9).0.complete().0.complete().0;
@@ -152,7 +154,7 @@ mod tests {
         assert_eq!((word.active(), word.coming(), word.listed()), (4, 0, 3));
     }
 
-    /// spec: Q1 (bh: no max_active)
+    /// spec: Q1 (bh: no max_active): a limiter without a limit gives each item of a batch a slot.
     #[test]
     fn a_limiter_without_a_limit_lets_a_batch_through() {
         let (word, answer) = Admission::new(NO_LIMIT).admit_many(3000);
@@ -202,7 +204,7 @@ mod tests {
     }
 
     proptest! {
-        /// spec: W8.4, Q3, Q4: a batch is admitted as single items would be.
+        /// spec: W8.4, Q3, Q4: admitting a batch has the same effect as admitting its items one by one.
         #[test]
         fn a_batch_is_admitted_as_single_items_would_be(word in word(), items in 1usize..600) {
             let (next, answer) = word.admit_many(items);
@@ -231,7 +233,7 @@ mod tests {
             }
         }
 
-        /// spec: W8.4, Q3, Q4: a batch is listed as single items would be.
+        /// spec: W8.4, Q3, Q4: listing the items of a batch has the same effect as listing them one by one.
         #[test]
         fn a_batch_is_listed_as_single_items_would_be(word in word(), items in 1usize..600) {
             let items = items.min(word.coming() as usize);

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// spec: Q3.1: every count fits its field.
+/// spec: Q3.1: in a limiter with the largest limit, every count fits its field in the word.
 #[test]
 fn the_largest_limits_fit() {
     for (is_plain_unbound, limit) in [(false, 512), (true, 2000)] {
@@ -92,8 +92,8 @@ fn an_item_takes_a_slot_that_became_free_before_it_was_listed() {
     assert_eq!((slot, word.active(), word.listed()), (Slot::Handed, 1, 0));
 }
 
-/// spec: Q4.1, F8: two items were pushed, but only one of them counts as listed. The slot went to the item that is not
-/// counted, which has completed.
+/// spec: Q4.1, F8: of two pushed items, only one counted as listed. The slot went to one item, which has completed. A
+/// new item waits behind the other pushed item.
 #[test]
 fn an_item_stays_behind_pushed_items_that_are_not_listed() {
     let word = Admission::new(1).admit().0.admit().0.admit().0.list().0;
@@ -104,8 +104,8 @@ fn an_item_stays_behind_pushed_items_that_are_not_listed() {
     assert_eq!(word.admit_counted(Intake::Draining).1, Admit::Wait);
 }
 
-/// spec: B2.2 (never past `max_active`): an item that its issuer runs gets a free slot or is not admitted. It never
-/// overtakes an item that waits.
+/// spec: B2.2 (never past `max_active`): an item that its issuer runs gets a free slot or is not admitted. Such an item
+/// never overtakes an item that waits.
 #[test]
 fn an_item_is_admitted_here_only_with_a_free_slot() {
     let (one, answer) = Admission::new(1).admit_here();
@@ -126,7 +126,7 @@ fn an_item_is_admitted_here_only_with_a_free_slot() {
     }
 }
 
-/// spec: W7.13: a fork gets a slot of a queue without handles, and the limiter's last item is told once.
+/// spec: W7.13: a fork gets a slot of a closed limiter. Only the completion of the last item returns `Last`.
 #[test]
 fn a_fork_is_admitted_to_a_closed_limiter() {
     let (closed, slot) = Admission::new(2).admit().0.close();
@@ -204,8 +204,8 @@ fn the_limit_may_change_while_items_are_active_and_listed() {
     assert_eq!(raised.start_listed(), (raised, Slot::Free), "there is no fourth slot");
 }
 
-/// spec: F8.3 (new items never overtake waiting ones): this also holds while the thread that raised the limit starts
-/// the waiting items.
+/// spec: F8.3 (new items never overtake waiting ones): a new item waits behind listed items while the thread that
+/// raised the limit starts them.
 #[test]
 fn an_item_waits_behind_the_listed_ones_after_the_limit_was_raised() {
     let word = Admission::new(0).admit().0.list().0.with_max(9);
@@ -284,7 +284,7 @@ enum Step {
     ListMany(usize),
     Complete,
     Flush,
-    /// Changes the limit. The thread that changes it has started no item yet.
+    /// Changes the limit. The thread that changes the limit has started no listed item yet.
     SetMax(usize),
     StartListed,
     SetIntake(Intake),
@@ -317,7 +317,7 @@ pub(super) fn intake() -> impl Strategy<Value = Intake> {
     ]
 }
 
-/// Whether the intake admits an item.
+/// Returns whether the intake admits an item. If `by` is given, the issuer counts the item under that intake.
 fn lets_in(intake: Intake, by: Option<Intake>) -> bool {
     match intake {
         Intake::Open => true,
@@ -330,8 +330,8 @@ fn lets_in(intake: Intake, by: Option<Intake>) -> bool {
 proptest! {
     /// spec: Q3 (never more than max active), F8. Compares the word with a plain model that has real lists. No item
     /// overtakes an item on the list. While an item is listed, a slot stays free only if a thread is about to start
-    /// that item. A slot that a lower limit has removed is given to no item. A flush counts exactly the items in
-    /// flight, even if some pushed items do not count as listed yet.
+    /// that item. A slot that a lowered limit has removed goes to no item. A flush counts exactly the items in flight,
+    /// even if some pushed items do not count as listed yet.
     #[test]
     fn agrees_with_a_model_of_lists(max in 0usize..4, steps in prop::collection::vec(step(), 0..80)) {
         let mut word = Admission::new(max);

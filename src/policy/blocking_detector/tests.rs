@@ -128,7 +128,7 @@ fn without_facts_there_are_no_findings() {
     }
 }
 
-/// spec: S2 (10 ms of CPU time without blocking)
+/// spec: S2: a worker is a hog when it has used 10 ms of CPU time without blocking.
 #[test]
 fn a_hog_is_found_when_it_has_used_the_threshold() {
     let mut workers = [(0, running())];
@@ -149,7 +149,7 @@ fn a_hog_is_found_when_it_has_used_the_threshold() {
 #[test]
 fn a_worker_that_sleeps_in_between_is_no_hog() {
     let mut threads = Threads::of(&[false]);
-    // If a thread was seen asleep or its worker was seen in a guard, another stretch begins.
+    // If a thread was seen asleep or its worker was seen in a guard, another stretch of its CPU time begins.
     let mut workers = [(0, running())];
     let mut detector = BlockingDetector::default();
     for millis in 0..50 {
@@ -171,7 +171,8 @@ fn a_worker_that_sleeps_in_between_is_no_hog() {
 }
 
 /// spec: S2 (without blocking): a worker can use the whole threshold between two checks, because the threshold is short
-/// or the manager is late. The second check does not know yet whether the thread has slept since the first one.
+/// or the manager is late. The second check does not know yet whether the worker has slept since the first one. So a
+/// worker that does not sleep becomes a hog only at the third check.
 #[test]
 fn a_worker_that_uses_the_threshold_between_two_checks_is_a_hog_only_if_it_does_not_sleep() {
     let short = Criteria { hogs: Some(Duration::from_millis(1)), ..BOTH };
@@ -253,7 +254,7 @@ fn of_many_sleepers_as_many_as_cpus_are_taken_out_at_once() {
     assert_eq!((found, next), (vec![(2, Finding::Asleep)], Some(at(450))));
 }
 
-/// spec: S5 (spinning items do not multiply threads)
+/// spec: S5: hogs are taken out one by one, after gaps that grow, so spinning items do not multiply threads.
 #[test]
 fn hogs_are_paced_by_themselves() {
     let mut workers: Vec<_> = (0..5).map(|id| (id, running())).collect();
@@ -302,8 +303,8 @@ fn a_hog_is_paced_by_all_hogs_whatever_its_number() {
     assert_eq!(at_millis(&mut workers, 20), [(0, Finding::Hog)]);
 }
 
-/// spec: S5 (threads do not multiply, even if the pool is quiet in between): the words tell which workers are out, and
-/// the pool's pace tells when a worker was last taken out.
+/// spec: S5 (threads do not multiply, even if the pool is quiet in between): another watch continues with the pace of
+/// the last watch. The words tell which workers are out, and the pool's pace tells when a worker was last taken out.
 #[test]
 fn another_watch_goes_on_with_the_pace_of_the_last_one() {
     let mut workers: Vec<_> = (0..3).map(|id| (id, running())).collect();

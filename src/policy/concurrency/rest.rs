@@ -12,9 +12,9 @@ impl Running {
     ///
     /// Each worker that was woken in this pool takes one item, if the worker gets a CPU. While the pool runs fewer
     /// workers than it may, no helper is needed, because a worker of this pool is woken first. A brisk pool keeps some
-    /// items for its own workers, but only if few later items can overtake them. `has_order` says that few can, because
-    /// the workers take the entries of each part of the worklist in order. The rows of local items and heirs
-    /// (`local.rs`) are bounded in any case.
+    /// items for its own workers, but only if few later items can overtake them. `has_order` says whether the workers
+    /// take the entries of each part of the worklist in order, so that few later items can overtake kept items. The
+    /// rows of local items and heirs (`local.rs`) are bounded in any case.
     pub(crate) const fn has_excess(self, pending: u64, helpers: u64, has_order: bool) -> bool {
         if self.is_late() {
             pending > helpers
@@ -53,7 +53,7 @@ impl Running {
     }
 
     /// Does the same as [`kick`](Self::kick), even if the pool is brisk. The caller uses this function in two cases:
-    /// the pool's workers will not run the items soon, or one of these workers no longer needs its CPU.
+    /// the pool's workers will not run the items soon, or a worker of the pool no longer needs its CPU.
     pub(crate) const fn kick_anyway(self) -> (Self, Kick) {
         if self.starves() { self.kick() } else { self.kick_further() }
     }
@@ -65,13 +65,14 @@ impl Running {
         (Self(self.0 & !RARELY_CHECKED | BRISK | WATCHED | CHECKED_SOON), !is_checked_soon)
     }
 
-    /// Notes that the manager checks the pool. Returns whether the pool is brisk. If so, the next check comes soon.
+    /// Notes that the manager checks the pool. Returns whether the pool is brisk. The next check of a brisk pool comes
+    /// soon.
     pub(crate) const fn checked(self) -> (Self, bool) {
         if self.is_brisk() { (self, true) } else { (Self(self.0 & !CHECKED_SOON), false) }
     }
 
-    /// Notes that the pool's items are not short any more. Returns whether the pool was brisk. If it was, the caller
-    /// wakes workers for the backlog, and offers the backlog to siblings.
+    /// Notes that the pool's items are not short any more. Returns whether the pool was brisk. If the pool was brisk,
+    /// the caller wakes workers for the backlog, and offers the backlog to siblings.
     pub(crate) const fn not_brisk(self) -> (Self, bool) {
         (Self(self.0 & !BRISK), self.is_brisk())
     }

@@ -5,7 +5,8 @@ fn word(running: u64, waking: u64, target: Option<usize>) -> Running {
     Running(empty.0 | running << RUNNING | waking << WAKING)
 }
 
-/// spec: C3.1 (need more)
+/// spec: C3.1 (need more): a managed pool needs another worker only while its running and woken workers are fewer than
+/// its target.
 #[test]
 fn another_worker_is_needed_below_the_target_only() {
     let table = [
@@ -38,7 +39,7 @@ fn a_burst_on_an_idle_pool_wakes_up_to_the_target() {
     assert_eq!((woken, word.waking(), word.running()), (2, 2, 0));
 }
 
-/// spec: C3.1 (may start): the reservation is used up whether or not the worker begins.
+/// spec: C3.1 (may start): a woken worker uses up its reservation, whether or not it may begin.
 #[test]
 fn a_woken_worker_finds_that_a_returning_one_took_its_place() {
     let (word, began) = word(0, 1, Some(1)).start();
@@ -50,7 +51,7 @@ fn a_woken_worker_finds_that_a_returning_one_took_its_place() {
     assert_eq!((word.running(), word.waking()), (1, 0));
 }
 
-/// spec: C3.3 (keep working, returning workers may overshoot and are shed)
+/// spec: C3.3: workers that return from a block may exceed the target, and are then shed one by one.
 #[test]
 fn returning_workers_overshoot_and_are_shed_one_by_one() {
     let overshot = word(1, 0, Some(1)).come_back().come_back();
@@ -183,7 +184,7 @@ fn a_brisk_pool_wakes_another_worker_only_for_the_items_that_its_workers_will_no
     assert!(!word(1, 0, Some(3)).wants_worker_for_rest(|| 100, true), "the pushes have woken workers");
 }
 
-/// spec: A3.10: a brisk pool is checked often.
+/// spec: A3.10: the manager checks a brisk pool often, even if it checked the pool rarely before.
 #[test]
 fn a_brisk_pool_is_not_checked_rarely() {
     let watched = word(1, 0, Some(1)).sharing().watch().0;
@@ -193,7 +194,7 @@ fn a_brisk_pool_is_not_checked_rarely() {
     assert_eq!(brisk.check_rarely(), brisk);
 }
 
-/// spec: S5.4 (up to twice as many workers as CPUs; no sibling takes the places of these workers)
+/// spec: S5.4 (up to twice as many workers as CPUs run; no sibling pool fills their places)
 #[test]
 fn a_covered_pool_keeps_twice_its_target_running() {
     let full = word(1, 1, Some(2)).sharing().watch().0.check_rarely();
@@ -233,7 +234,7 @@ fn a_covered_pool_keeps_twice_its_target_running() {
     }
 }
 
-/// spec: A3.8 (only items that the own pod cannot take go elsewhere)
+/// spec: A3.8: siblings may take the items of a late pool, and a late pool takes no work of siblings.
 #[test]
 fn a_late_pool_gives_away_what_it_woke_a_worker_for_and_takes_nothing() {
     let pool = word(0, 1, Some(2)).sharing();
@@ -255,7 +256,8 @@ fn an_abandoned_pool_is_told_of_every_push_and_takes_no_work_of_siblings() {
     assert_eq!(abandoned.reserve(), (abandoned, None));
 }
 
-/// spec: E2.5: the manager is told once, even if it notes again that the pool is short.
+/// spec: E2.5: a pool that starves tells the manager only once in a check, even if the manager notes again that the
+/// pool is short.
 #[test]
 fn a_pool_that_starves_tells_the_manager_once_in_a_check() {
     let (short, is_known) = word(0, 1, Some(2)).short();

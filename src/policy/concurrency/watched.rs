@@ -10,7 +10,7 @@ impl Running {
         self.0 & RARELY_CHECKED != 0
     }
 
-    /// Returns whether the pool keeps up to twice its target running.
+    /// Returns whether the pool is covered: it keeps up to twice as many workers running as its target says.
     pub(crate) const fn is_covered(self) -> bool {
         self.0 & COVERED != 0
     }
@@ -33,14 +33,15 @@ impl Running {
         if self.is_brisk() || self.is_covered() { self } else { Self(self.0 | RARELY_CHECKED) }
     }
 
-    /// Notes that the manager checks the pool often from now on. Returns whether it checked the pool rarely before.
+    /// Notes that the manager checks the pool often from now on. Returns whether the manager checked the pool rarely
+    /// before.
     pub(crate) const fn check_often(self) -> (Self, bool) {
         (Self(self.0 & !RARELY_CHECKED), self.is_rarely_checked())
     }
 
-    /// Notes whether the pool is covered. Returns whether the word has changed. If so, the caller checks the worklist,
-    /// as after [`retarget`](Self::retarget). A covered pool is checked often, because no ring (`alarms.rs`) reports
-    /// the pool's sleepers.
+    /// Notes whether the pool is covered. Returns whether the word has changed. If the word has changed, the caller
+    /// checks the worklist, as after [`retarget`](Self::retarget). A covered pool is checked often, because no ring
+    /// (`alarms.rs`) reports the pool's sleepers.
     pub(crate) const fn cover(self, covers: bool) -> (Self, bool) {
         match self.target() {
             Some(target) if covers != self.is_covered() && !self.is_abandoned() => {

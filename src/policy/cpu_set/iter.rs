@@ -7,7 +7,7 @@ use std::vec;
 
 use super::{CpuSet, WORD_BITS};
 
-/// The CPUs of a [`CpuSet`] in ascending order, which [`CpuSet::iter`] returns.
+/// An iterator over the CPUs of a [`CpuSet`] in ascending order, which [`CpuSet::iter`] returns.
 ///
 /// # Examples
 ///

@@ -1,4 +1,4 @@
-//! Flows that share workers, in simulated time. All times are in nanoseconds.
+//! Tests of flows that share the workers of a pool, in simulated time. All times are in nanoseconds.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -15,7 +15,7 @@ const MILLI: u64 = 1_000_000;
 struct Load {
     weight: u32,
     length: u64,
-    /// At most this many items wait or run at a time.
+    /// At most this many items of the flow wait or run at a time.
     active: usize,
 }
 
@@ -152,7 +152,7 @@ fn a_fresh_flow_has_the_next_turn() {
     }
 }
 
-/// spec: B3.3 (several such queues)
+/// spec: B3.3: several queues that have used little begin their first items in the order of their arrival.
 #[test]
 fn fresh_flows_come_in_the_order_of_their_arrival() {
     let mut world = World::new(1, &[Load { weight: 7, length: MILLI, active: 0 }; 10]);
@@ -209,7 +209,7 @@ fn debts_are_forgiven_when_nothing_waits() {
 }
 
 /// spec: B3.4: the short items of a lone flow are free, except for some that are measured. When another flow arrives,
-/// that flow has the next turn. From then on, both flows share.
+/// that flow has the next turn. After this turn, both flows share the workers equally.
 #[test]
 fn short_items_of_a_lone_flow_are_free() {
     let loads = [backlog(100, 2 * MICRO), Load { weight: 100, length: 2 * MICRO, active: 0 }];
@@ -243,8 +243,8 @@ fn a_free_item_is_a_turn() {
     assert!(fairness.in_order().eq([flow(1), flow(0)]));
 }
 
-/// spec: B3.3: a flow is fresh when it arrives. Then the charge of another flow is corrected downwards. The fresh flow
-/// has the next turn nevertheless, and again when the other flow has used more than it.
+/// spec: B3.3: a fresh flow has the next turn, even if the charge of another flow is corrected downwards after the
+/// fresh flow has arrived. The flow has the next turn again when the other flow has used more CPU time than it.
 #[test]
 fn a_correction_does_not_overtake_a_fresh_flow() {
     let mut fairness = Fairness::default();
@@ -264,8 +264,8 @@ fn a_correction_does_not_overtake_a_fresh_flow() {
     }
 }
 
-/// spec: B3.4: several items of a flow begin, and are shorter than expected. Another flow, which queues its items one
-/// by one, pays for each item nevertheless.
+/// spec: B3.4: a flow that queues its items one by one pays for each item, even if several items of another flow were
+/// shorter than expected.
 #[test]
 fn a_correction_forgives_no_debt_of_another_flow() {
     let mut fairness = Fairness::default();
@@ -280,8 +280,8 @@ fn a_correction_forgives_no_debt_of_another_flow() {
     assert!(fairness.in_order().eq([flow(0), flow(1)]));
 }
 
-/// spec: B3.2: an item of a flow ends when the flow is fresh again. If the item was longer than its charge, the flow
-/// pays for the rest. If the item was shorter, the flow saves up nothing.
+/// spec: B3.2: an item of a flow ends after the flow has become fresh again. If the item was longer than its charge,
+/// the flow pays for the rest. If the item was shorter, the flow saves up nothing.
 #[test]
 fn a_correction_reaches_a_fresh_flow() {
     for (used, order) in [(10 * MILLI, [1, 0]), (MILLI, [0, 1])] {
@@ -302,7 +302,7 @@ fn a_correction_reaches_a_fresh_flow() {
     }
 }
 
-/// Only weighted queues make a pool take turns. The worklist alone does not.
+/// A pool takes turns only because of weighted queues, and not because of the worklist alone.
 #[test]
 fn only_weighted_queues_are_remembered() {
     let mut fairness = Fairness::default();
@@ -337,9 +337,9 @@ fn load() -> impl Strategy<Value = Load> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 
-    /// spec: B3.2: two queues have had backlogs since the same moment. At any time, compare their CPU times, each
-    /// divided by the queue's weight. The difference is at most the length of 2 × (workers + 1) items of each queue,
-    /// divided by that queue's weight. An item counts with at least [`FIRST_ESTIMATE`].
+    /// spec: B3.2: two queues have had backlogs since the same moment. At any time, the CPU times of the two queues,
+    /// each divided by the queue's weight, differ by at most the length of 2 × (workers + 1) items of each queue,
+    /// divided by that queue's weight. In this bound, an item is at least [`FIRST_ESTIMATE`] long.
     #[test]
     fn no_flow_falls_behind(
         workers in 1..=8_usize,
@@ -362,7 +362,7 @@ proptest! {
         }
     }
 
-    /// The state remembers only flows that have entries or debts, in whatever order events happen.
+    /// [`Fairness`] remembers only flows that have entries or debts, in whatever order events happen.
     #[test]
     fn the_order_agrees_with_the_flows(steps in proptest::collection::vec((0..5_u8, 0..6_u64, 1..3_u32), 0..300)) {
         let (mut fairness, mut turns) = (Fairness::default(), Vec::new());

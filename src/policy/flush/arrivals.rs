@@ -2,9 +2,9 @@
 //!
 //! An item that has to wait for a slot is *coming* from its admission until its issuer has put it on the list. If a
 //! later item were listed first, it might take the slot that the earlier item needs. If the later item then waited for
-//! a flush, and that flush waited for the earlier item, all three would wait for ever. So a later item is *held* here
-//! while an earlier item is coming. An item counts as earlier if it has a lower ticket, or if a flush found it without
-//! a ticket.
+//! a flush, and that flush waited for the earlier item, the flush and both items would wait for ever. So a later item
+//! is *held* here while an earlier item is coming. An item counts as earlier if it has a lower ticket, or if a flush
+//! found it without a ticket.
 
 #![forbid(unsafe_code)]
 
@@ -17,7 +17,8 @@ use super::Ticket;
 #[derive(Clone, Debug)]
 pub(super) struct Arrivals<E>(BTreeMap<Option<Ticket>, Class<E>>);
 
-/// Items that were queued one after another, without a new flush in between. These items may be listed in any order.
+/// Items that were queued one after another, without a new flush in between. The items of one class may be listed in
+/// any order.
 #[derive(Clone, Debug)]
 struct Class<E> {
     /// The number of items that are coming and not held.
@@ -80,8 +81,8 @@ impl<E> Arrivals<E> {
     }
 
     /// Removes empty classes, starting with the lowest, up to the first that is not empty. The first class that is not
-    /// empty has an item to list, or holds back the later classes. Each step that can empty a class calls this, because
-    /// the queries look only at the first class.
+    /// empty has an item to list, or holds back the later classes. Each step that can empty a class calls this
+    /// function, because the queries look only at the first class.
     fn prune(&mut self) {
         while let Some(first) = self.0.first_entry() {
             if first.get().coming > 0 || !first.get().held.is_empty() {

@@ -51,7 +51,7 @@ impl From<Wire> for Histogram {
 mod tests {
     use super::*;
 
-    /// spec: O2 (both serialise)
+    /// spec: O2: a histogram that is serialised and read again is the same as before.
     #[test]
     fn a_histogram_comes_back_as_it_was() {
         let counts = |bucket| [0, 1, 0, 7][bucket % 4];
@@ -62,7 +62,7 @@ mod tests {
         assert_eq!(serde_json::from_str::<Histogram>(&text).unwrap(), histogram);
     }
 
-    /// Input that makes no sense does no harm.
+    /// Received buckets whose order, ranges or counts make no sense do no harm.
     #[test]
     fn odd_buckets_are_put_in_order() {
         let text = r#"{"total_ns":0,"max_ns":9,"buckets":[[18446744073709551615,0,3],[5,6,1],[5,9,18446744073709551615],[2,3,0]]}"#;

@@ -7,11 +7,11 @@ use crate::policy::cpu_set::CpuSet;
 
 /// Returns whether the worker on the CPU `mine` goes idle. The pool has more running workers than its limit allows.
 /// `others` are the CPUs of the other running workers. A worker that is alone on its CPU keeps running if two others
-/// share a CPU. If this worker went idle, the system would take milliseconds to move one of these two workers to the
+/// share a CPU. If the lone worker went idle, the system would take milliseconds to move one of the two others to the
 /// free CPU. All workers follow this rule, so one of the two workers that share a CPU goes idle.
 ///
-/// The caller holds the pool's lock. So the function takes each of the others once, and allocates memory only for CPUs
-/// with high numbers.
+/// The caller holds the pool's lock. So the function goes through `others` only once, and allocates memory only for
+/// CPUs with high numbers.
 pub(crate) fn should_shed(mine: usize, others: impl Iterator<Item = usize>) -> bool {
     let (mut low, mut high, mut two_share) = (0_u128, CpuSet::new(), false);
     for cpu in others {

@@ -23,8 +23,8 @@ pub(crate) struct IdleLimits {
 
 impl IdleSet {
     /// Asks for workers although there is no item for them yet. The pool gets `min_idle` workers, or one worker if it
-    /// keeps no spare. The manager makes them one after the other. If one of them cannot be made now, the rest are not
-    /// made until the pool needs a worker.
+    /// keeps no spare. The manager makes these workers one after the other. If a worker cannot be made now, the
+    /// remaining workers are not made until the pool needs a worker.
     pub(crate) fn prestart(&mut self) -> Prepare {
         self.ahead = if self.keeps_spare { self.limits.min_idle } else { 1 };
         self.next_ahead()

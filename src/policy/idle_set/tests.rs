@@ -41,7 +41,7 @@ fn idle_workers(n: u32) -> IdleSet {
     idle_set
 }
 
-/// spec: C3.2 (need to create)
+/// spec: C3.2: without an idle worker, a reservation makes the pool ask for a worker, and then for a spare.
 #[test]
 fn the_first_reservation_makes_a_worker_and_that_one_a_spare() {
     let mut idle_set = IdleSet::new(LIMITS);
@@ -75,7 +75,7 @@ fn a_worker_that_was_asked_for_once_is_made_once() {
     assert!(idle_set.begin_making(), "the spare");
 }
 
-/// spec: C3.2 (a worker keeps one idle spare before it starts working)
+/// spec: C3.2: when the last idle worker is woken, it asks for a spare before it begins.
 #[test]
 fn the_last_idle_worker_asks_for_a_spare_before_it_begins() {
     let mut idle_set = idle_workers(2);
@@ -97,7 +97,7 @@ fn an_idle_set_of_one_never_asks_for_a_second() {
     assert_eq!(idle_set.kick(reserved(), None, NOW), Wake::Unpark(0));
     assert_eq!(idle_set.woken(), (reserved(), Prepare::Ready));
     assert!(!idle_set.still_wanted() && !idle_set.is_help_coming());
-    // Another pool needs the worker's thread. This pool then asks for a new worker.
+    // After the pool has given its only worker's thread to another pool, it asks for a new worker.
     assert_eq!(idle_set.rest(0, None, at(2)), Rest::Park);
     assert_eq!(idle_set.give_up_one(), Some(0));
     assert_eq!(idle_set.kick(reserved(), None, NOW), Wake::Create);
@@ -126,7 +126,8 @@ fn a_worker_that_blocks_wakes_one_that_ran_on_its_cpu() {
     );
 }
 
-/// spec: C1.2 (another worker starts at once), C5: the only free CPU is the one that the waker leaves.
+/// spec: C1.2 (another worker starts at once), C5: a woken worker begins on the CPU that its waker leaves if no other
+/// CPU is free.
 #[test]
 fn a_worker_for_the_only_free_cpu_begins_there() {
     let reserved_beside = |running: usize| {
@@ -145,7 +146,8 @@ fn a_worker_for_the_only_free_cpu_begins_there() {
     );
 }
 
-/// spec: C3.3 (returning workers overshoot and are shed), C5: the worker that leaves frees no CPU of the pod.
+/// spec: C3.3 (returning workers overshoot and are shed), C5: the worker that leaves shares its CPU, so no CPU of the
+/// pod becomes free.
 #[test]
 fn of_too_many_workers_one_that_shares_its_cpu_leaves() {
     assert!(should_shed(0, [0, 1].into_iter()), "it shares its own");
@@ -156,7 +158,7 @@ fn of_too_many_workers_one_that_shares_its_cpu_leaves() {
     assert!(should_shed(0, [127, 128, 300].into_iter()));
 }
 
-/// The caller holds the pool's lock meanwhile.
+/// `should_shed` takes each of the other workers at most once, because its caller holds the pool's lock.
 #[test]
 fn each_other_worker_is_looked_at_once_to_choose_who_leaves() {
     for shared in [None, Some(0), Some(254)] {
@@ -195,7 +197,7 @@ fn a_worker_that_becomes_idle_serves_a_waiting_reservation() {
     assert_eq!(idle_set.rest(0, None, at(9)), Rest::Start(reserved(), Prepare::Ready));
 }
 
-/// spec: C8.1 (culled beyond 2 + busy/4)
+/// spec: C8.1: idle workers leave after the idle timeout, until two are left.
 #[test]
 fn idle_workers_leave_after_the_timeout_down_to_two() {
     let mut idle_set = idle_workers(2);
@@ -212,7 +214,7 @@ fn idle_workers_leave_after_the_timeout_down_to_two() {
     assert_eq!((idle_set.alive(), idle_set.idle()), (2, 2));
 }
 
-/// spec: C8.1 (a floor)
+/// spec: C8.1: as many idle workers stay as the floor (`min_idle`) says.
 #[test]
 fn as_many_idle_workers_stay_as_the_floor_says() {
     let mut idle_set = IdleSet::new(IdleLimits { min_idle: 4, ..LIMITS });
@@ -225,7 +227,7 @@ fn as_many_idle_workers_stay_as_the_floor_says() {
     assert_eq!((idle_set.next_deadline(), idle_set.idle()), (None, 4));
 }
 
-/// spec: C8.3: one request at a time leads to as many workers as the floor says.
+/// spec: C8.3: a pool asks for one worker at a time, until it has as many workers as the floor says.
 #[test]
 fn workers_are_made_ahead_one_after_the_other() {
     let mut idle_set = IdleSet::new(IdleLimits { min_idle: 3, ..LIMITS });
@@ -238,7 +240,7 @@ fn workers_are_made_ahead_one_after_the_other() {
         assert_eq!(idle_set.next_ahead(), expected);
     }
     assert_eq!(idle_set.prestart(), Prepare::Ready);
-    // If workers leave, no others are made in their place.
+    // If workers leave, no other workers are made in their place.
     let _ = idle_set.give_up_one();
     assert_eq!(idle_set.next_ahead(), Prepare::Ready);
 }
@@ -287,8 +289,8 @@ fn a_failed_creation_is_tried_again_only_while_wanted() {
     assert!(!idle_set.is_help_coming());
 }
 
-/// spec: E2.5 (max threads): if this idle set wanted a spare, its pool would always be the first to be tried again, and
-/// would hold back pools with work.
+/// spec: E2.5 (max threads): an idle set that has given up its last worker wants no spare. If it wanted one, its pool
+/// would always be the first to be tried again, and would hold back pools with work.
 #[test]
 fn an_idle_set_that_gave_its_last_worker_up_wants_no_spare() {
     let mut idle_set = IdleSet::new(LIMITS);
@@ -301,7 +303,7 @@ fn an_idle_set_that_gave_its_last_worker_up_wants_no_spare() {
     assert!(!idle_set.still_wanted());
 }
 
-/// spec: E2.5 (max threads): at the cap, only a reservation waits for room.
+/// spec: E2.5 (max threads): at the cap, a reservation waits for room, but a spare does not.
 #[test]
 fn a_spare_does_not_wait_for_room() {
     let mut idle_set = idle_workers(1);
@@ -358,7 +360,7 @@ fn a_pool_gives_up_its_oldest_idle_worker() {
     assert_eq!(idle_set.alive(), 0);
 }
 
-/// spec: P2.3 (its pool needs a worker and cannot make one)
+/// spec: P2.3: an idle set calls for help while a reservation waits for a worker that cannot be made.
 #[test]
 fn an_idle_set_calls_for_help_while_work_waits_for_a_worker_that_cannot_be_made() {
     let mut idle_set = IdleSet::new(LIMITS);
@@ -394,7 +396,7 @@ fn an_idle_set_without_a_spare_calls_when_a_worker_blocks() {
     assert_eq!(idle_set.next_deadline(), Some(at(5) + Duration::from_millis(10)));
 }
 
-/// spec: P2.8 (an idle executor makes no wake-ups): the call ends when rescuers have done the work.
+/// spec: P2.8 (an idle executor makes no wake-ups): the call for help ends when rescuers have done the work.
 #[test]
 fn an_idle_set_without_work_stands_down_and_calls_anew_for_the_next() {
     let mut idle_set = IdleSet::new(LIMITS);
@@ -409,7 +411,7 @@ fn an_idle_set_without_work_stands_down_and_calls_anew_for_the_next() {
     assert_eq!(idle_set.kick(reserved(), None, NOW), Wake::Create, "asked for anew");
 }
 
-/// spec: P2: the call goes on if work is left when a deadline comes or a rescuer leaves.
+/// spec: P2: the call for help continues if work is left when a deadline comes or a rescuer leaves.
 #[test]
 fn a_call_goes_on_while_there_is_work_and_ends_with_its_reservations() {
     let mut idle_set = IdleSet::new(LIMITS);

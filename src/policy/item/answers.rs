@@ -64,8 +64,8 @@ pub(crate) enum Cancel {
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Arm {
-    /// The item is pending by the timer now. `was_pending` says that the item was pending before. If so, the earlier
-    /// submission is cancelled.
+    /// The item is pending by the timer now. `was_pending` says whether the item was pending before, by a submission
+    /// that is cancelled now.
     Armed { was_pending: bool },
     /// The item was pending already.
     Coalesced,
@@ -94,6 +94,6 @@ pub(crate) enum Instance {
     Pending,
     /// The run that has begun.
     Running,
-    /// There is nothing to wait for.
+    /// The item has no submission or run for which the thread could wait.
     None,
 }

@@ -1,14 +1,15 @@
-//! The target of a submission: the shard, and the facts that are known about the item's entries there.
+//! The target of a submission: the shard, and the facts that are known about the item's entries on the shard's lists.
 
 #![forbid(unsafe_code)]
 
 /// The id of a shard. No other shard that exists has the same id. An item uses the id only while an entry of the item
-/// lies on the shard's lists. This entry keeps the shard in memory.
+/// lies on the shard's lists. The entry keeps the shard in memory.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct ShardId(pub(super) u64);
 
 impl ShardId {
-    /// The highest id. The id has 26 bits, and 2^26 shards would take more than 100 GiB. So no shard has this id.
+    /// The highest id. The id has 26 bits, and 2^26 shards would take more than 100 GiB. So no shard has the highest
+    /// id.
     pub(crate) const MAX: u64 = (1 << 26) - 1;
 
     /// An id that stands for no shard.
@@ -38,8 +39,8 @@ pub(crate) struct Target {
 /// The facts that the slow-path state knows about an item's entries on the lists of one shard.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct Known {
-    /// Whether the slow-path state names the shard. If so, a cancelled entry lies on the shard's lists, in addition to
-    /// the entry at home, if that exists.
+    /// Whether the slow-path state names the shard. If it does, a cancelled entry lies on the shard's lists. The entry
+    /// at home (if there is one) is a further entry.
     pub(crate) named: bool,
     /// Whether the entry in question has the same ticket as the entry at home. The entry in question was popped, or is
     /// about to be pushed. The value is false if the slow-path state does not know the ticket of the entry at home, or

@@ -81,7 +81,7 @@ fn an_item_is_over_when_nothing_refers_to_it() {
     assert_eq!(full.add_handle(), None);
 }
 
-/// spec: W2.1 (true: now pending; false: was pending already), W3 (queued again while it runs).
+/// spec: W2.1, W3: a submission makes an item pending, even while the item runs, unless the item is pending already.
 #[test]
 fn queueing_an_item() {
     let table = [
@@ -128,7 +128,7 @@ fn queueing_an_item_elsewhere_notes_or_revives_its_cancelled_entries() {
     assert_eq!(popped.queue_slowly(to(C), UNNAMED).1, Queue::Push);
 }
 
-/// spec: W3.1 (at most one worker executes it)
+/// spec: W3.1: at most one worker at a time executes an item.
 #[test]
 fn popping_an_entry() {
     let table = [
@@ -148,7 +148,7 @@ fn popping_an_entry() {
     }
 }
 
-/// spec: W3 (it runs again after)
+/// spec: W3: an item that was queued while it ran runs again after its run has ended.
 #[test]
 fn the_runner_puts_the_entry_back_that_met_its_item() {
     assert_eq!(running().end(), (idle(), End::Idle));
@@ -160,7 +160,7 @@ fn the_runner_puts_the_entry_back_that_met_its_item() {
     assert_eq!(running_and_pending().cancel().0.begin_slowly(A, UNNAMED).1, Begin::Stale);
 }
 
-/// spec: F3.1 (true if it was pending)
+/// spec: F3.1: cancelling an item tells whether the item was pending.
 #[test]
 fn cancelling_an_item() {
     let table = [
@@ -206,7 +206,7 @@ fn armed() -> ItemState {
     idle().arm_slowly(false).0
 }
 
-/// spec: W5.1 (was it pending?), F3 (a disabled item is refused)
+/// spec: W5.1, F3: arming a timer tells whether the item was pending, and is refused if the item is disabled.
 #[test]
 fn arming_an_item() {
     let table = [
@@ -241,7 +241,7 @@ fn the_cancelled_entry_of_an_armed_item_does_not_run_it() {
     assert_eq!(armed().fire_slowly(to(B), UNNAMED).1, Queue::Push);
 }
 
-/// spec: F3.3 (disable, enable)
+/// spec: F3.3: disabling an item cancels its pending submission, and a disabled item refuses submissions.
 #[test]
 fn a_disabled_item_is_not_pending_and_cannot_become_so() {
     for word in [idle(), pending(), armed(), met(), running()] {
@@ -258,7 +258,7 @@ fn a_disabled_item_is_not_pending_and_cannot_become_so() {
     assert!(forgotten.is_over(), "a disabled item need not be enabled to be freed");
 }
 
-/// spec: F2.1 (waits for the last submission at call time; false if idle)
+/// spec: F2.1: a thread waits for the item's pending submission or else for its run, and not for an idle item.
 #[test]
 fn the_last_submission_is_the_pending_one_or_else_the_run() {
     let table = [
@@ -296,8 +296,8 @@ fn in_an_ordered_queue_a_cancelled_entry_is_not_revived() {
     assert_eq!(word.nothing_stale().begin(A).1, Begin::Run, "the later one");
 }
 
-/// spec: F1.2: while a flush waits, a cancelled entry is not revived either. Workers can pop the two entries in either
-/// order, so the tickets tell which entry is the later one.
+/// spec: F1.2: while a flush waits, a cancelled entry is not revived. Workers can pop the cancelled and the new entry
+/// in either order, so the tickets tell which entry is the later one.
 #[test]
 fn while_a_flush_waits_a_cancelled_entry_is_not_revived() {
     assert_eq!(cancelled().queue(flushed(A)), (cancelled(), Queue::Slow));
@@ -311,7 +311,7 @@ fn while_a_flush_waits_a_cancelled_entry_is_not_revived() {
     assert_eq!(run.begin_slowly(A, NAMED_ALIKE), (run, Begin::Strike), "no entry is at home any more");
     assert_eq!(word.abandon_slowly(A, NAMED), (word, Begin::Strike));
     assert_eq!(word.abandon_slowly(A, NAMED_ALIKE).1, Begin::Run);
-    // An entry that only the slow-path state names is not revived either.
+    // While a flush waits, an entry that only the slow-path state names is not revived either.
     assert_eq!(stale().queue_slowly(flushed(A), NAMED).1, Queue::Push);
 }
 
@@ -328,7 +328,7 @@ fn an_entry_that_no_flush_tells_from_a_new_one_is_revived() {
     assert_eq!(again.queue_slowly(flushed(B), NAMED_ALIKE).1, Queue::Push);
 }
 
-/// spec: Q3.4: some timers need room when they are armed, and other timers are accepted even beyond the bound.
+/// spec: Q3.4: some timers need room when they are armed, and other timers are accepted even beyond the queue's bound.
 #[test]
 fn a_timer_needs_room_where_an_entry_stays() {
     let target = |ordered: bool| if ordered { in_order(A) } else { to(A) };

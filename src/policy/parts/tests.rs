@@ -41,7 +41,7 @@ fn begin(part: usize, span: u32, micros: u64) -> Stretch {
     Stretch::begin(part, Stretch::default(), span, || at(micros))
 }
 
-/// spec: F8.7 (the length of a stretch)
+/// spec: F8.7 (the length of a stretch): a stretch of short items has at most 16 entries, and takes at most 25 µs.
 #[test]
 fn a_stretch_takes_25_microseconds_or_16_entries() {
     for (span, entries) in [(8, 2), (40, 10), (64, 16), (1024, 16)] {
@@ -83,7 +83,7 @@ fn a_worker_takes_from_its_own_part_first() {
     assert_eq!(chosen(0, &[seen(9), seen(9)]), Some(0));
 }
 
-/// spec: F8.7 (long items)
+/// spec: F8.7 (long items): a worker with long items goes from part to part.
 #[test]
 fn a_worker_with_long_items_goes_from_part_to_part() {
     let chosen =
@@ -143,8 +143,8 @@ impl Model {
 }
 
 proptest! {
-    /// spec: F8.7 (the number of entries that overtake): the bound holds whatever the workers' items and the issuers
-    /// do.
+    /// spec: F8.7 (the number of entries that overtake): at most 64 entries for each part overtake the first entry of a
+    /// part, whatever the workers' items and the issuers do.
     #[test]
     fn no_part_is_neglected(
         parts in prop::sample::select(vec![2_usize, 4, 8]),
@@ -168,7 +168,7 @@ proptest! {
         }
     }
 
-    /// spec: F8.7 (long items start in turn)
+    /// spec: F8.7 (long items start in turn): workers take about equally many long items from each part.
     #[test]
     fn long_items_start_in_turn(parts in prop::sample::select(vec![2_usize, 4, 8]), workers: [u8; 32]) {
         let mut model = Model::new(parts);

@@ -13,7 +13,7 @@ pub(crate) trait HasTicket {
 pub(crate) enum Queued {
     /// The item is pending now, and the caller pushes an entry.
     Push,
-    /// The item is pending now. It uses a cancelled entry again, which still lies on a list.
+    /// The item is pending now. The submission uses a cancelled entry again, which still lies on a list.
     Revived,
     /// The item was pending already.
     Coalesced,
@@ -27,13 +27,14 @@ pub(crate) enum Queued {
 pub(crate) enum Popped<E> {
     /// The item is running now with this entry. The worker calls the item's function.
     Run(E),
-    /// Like `Run`, but the submission carries a value. The worker takes the value before it calls the function.
+    /// The item is running now with this entry, and the submission carries a value. The worker takes the value before
+    /// it calls the item's function.
     RunCarrying(E),
     /// Another worker runs the item, and the item keeps the entry for its next run. The item may be freed at any
     /// moment.
     Kept,
-    /// The item kept the entry. Since then, the entry has run or was cancelled, and the item is over. The worker frees
-    /// the item.
+    /// The item kept the entry for its next run. Since then, the entry has run or was cancelled, and the item is over.
+    /// The worker frees the item.
     KeptLast,
     /// The worker completes the entry without a run. The item may be freed at any moment.
     Stale(E),
@@ -58,9 +59,10 @@ pub(crate) enum Ended<E> {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct TakenBack<E, T, C = ()> {
     pub(crate) was_pending: bool,
-    /// The entry, if a worker has already popped it. The caller completes the entry immediately, without a run.
+    /// The submission's entry, if a worker has already popped this entry. The caller completes the entry immediately,
+    /// without a run.
     pub(crate) kept: Option<E>,
-    /// The timer, if the item was armed. If the timer is still on the list of timers, the caller takes it off.
+    /// The timer, if the item was armed. If the timer is still on the list of timers, the caller takes the timer off.
     pub(crate) timer: Option<T>,
     /// The value that the submission carried.
     pub(crate) carried: Option<C>,

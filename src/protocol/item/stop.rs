@@ -9,8 +9,8 @@ use super::slow_state::Stop;
 use super::{HasTicket, ItemCell};
 
 impl<E: HasTicket, T: PartialEq, C> ItemCell<E, T, C> {
-    /// Asks the present run to stop, and rings its alarm. Returns false if the item does not run. The caller holds a
-    /// handle, and no lock.
+    /// Asks the item's present run to stop, and rings the run's alarm. Returns false if the item does not run. The
+    /// caller holds a handle, and no lock.
     pub(crate) fn stop(&self) -> bool {
         let mut slow_state = self.slow_state.lock();
         if self.update(ItemState::attach_to_run_slowly) != Instance::Running {

@@ -7,9 +7,9 @@ use super::{HasTicket, ItemCell, Queued, TakenBack, tell};
 
 impl<E: HasTicket, T: PartialEq, C> ItemCell<E, T, C> {
     /// Arms the item with a timer, so that the item becomes pending. `set` puts the timer on the list of timers, and is
-    /// called only if the item becomes armed. If `again` is true, replaces a submission that is already pending. The
-    /// new submission carries `carried` into its run. Also returns the remains of the replaced submission, which the
-    /// caller cleans up. If the item does not become armed, the only remains are `carried`.
+    /// called only if the item becomes armed. If `again` is true, the new submission replaces a submission that is
+    /// already pending. The new submission carries `carried` into its run. Also returns the remains of the replaced
+    /// submission, which the caller cleans up. If the item does not become armed, the only remains are `carried`.
     pub(crate) fn arm(
         &self,
         again: bool,

@@ -3,13 +3,13 @@
 //! worker takes an entry.
 //!
 //! The pool is saturated and its worker is stuck, so a push wakes no worker. The models rule out four outcomes. First,
-//! an entry would stay on the worklist:
+//! an entry would stay on the worklist of the abandoned pool:
 //!
 //! * abandoning thread: finds the worklist empty;
 //! * issuer: pushes an entry, and reads a word that tells it to wake no worker;
 //! * abandoning thread: marks the word.
 //!
-//! Second, an entry would stay on the sideline:
+//! Second, an entry would stay on the sideline of the abandoned pool:
 //!
 //! * worker: reads that the pool is not abandoned;
 //! * abandoning thread: sets the mark, and takes the entries;
@@ -107,7 +107,7 @@ impl Pool {
         }
     }
 
-    /// Takes an entry for the worker. Returns whether there was one.
+    /// Takes an entry of the pool for the worker. Returns whether the pool had an entry that the worker may take.
     fn pop(&self) -> bool {
         if self.aside.comes_first() {
             let mut sideline = self.sideline.lock();
@@ -188,8 +188,8 @@ fn no_entry_that_is_put_back_stays_in_a_pool_that_was_abandoned() {
     });
 }
 
-/// spec: E5.3: the thread that abandons the pool itself gives up each entry that was pushed before, even if another
-/// thread looks for work at the same time.
+/// spec: E5.3: the thread that abandons the pool itself gives up each entry that was pushed before the abandonment,
+/// even if another thread looks for work at the same time.
 #[test]
 fn earlier_entries_are_left_to_the_thread_that_abandons_the_pool() {
     check_all(|| {
@@ -206,7 +206,8 @@ fn earlier_entries_are_left_to_the_thread_that_abandons_the_pool() {
     });
 }
 
-/// The worker takes an entry while the pool is abandoned. Afterwards the worker takes no other entry.
+/// A worker takes an entry while another thread abandons the pool. After that, the worker takes no further entry of the
+/// pool.
 ///
 /// spec: E5.3
 #[test]

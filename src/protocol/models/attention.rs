@@ -1,8 +1,8 @@
 //! Models of [`AttentionCell`](crate::protocol::attention::AttentionCell): a worker becomes active while the manager
 //! stops watching.
 //!
-//! Afterwards, either the manager still watches, or it was woken and will watch again. So an active worker is always
-//! watched.
+//! After these steps, either the manager still watches, or the worker has woken the manager, which will watch again. So
+//! an active worker is always watched.
 //!
 //! Red under: `active-without-fence`, `rest-without-fence`.
 
@@ -45,8 +45,8 @@ impl Executor {
     }
 
     fn is_active(&self) -> bool {
-        // This code reads only the count. If a read-modify-write serves as the fence, the phase may become visible
-        // later.
+        // This code reads only the pool's count of running workers. If a read-modify-write serves as the fence, the
+        // phase may become visible later.
         self.running.load().running() > 0
     }
 
@@ -62,7 +62,7 @@ impl Executor {
         true
     }
 
-    /// Does what the manager does after it has woken up. Returns whether it watches.
+    /// Does what the manager does after it has woken up. Returns whether the manager watches.
     fn wakes_up(&self) -> bool {
         let asked = self.attention.is_asked();
         if asked {

@@ -19,8 +19,8 @@ struct Executor {
 }
 
 impl Executor {
-    /// Returns how many items the queue may have. The bound is one item, so the queue has room while no item of another
-    /// queue is pending.
+    /// Returns how many items the queue may have. The executor's bound is one pending item, so the queue has room while
+    /// no item of another queue is pending.
     fn most(&self) -> u64 {
         1 - self.backlog.pending()
     }

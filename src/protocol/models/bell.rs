@@ -1,7 +1,8 @@
 //! Models of [`BellCell`](crate::protocol::bell::BellCell): requests arrive while the manager goes to sleep or wakes up
 //! by itself.
 //!
-//! Afterwards, one of three things holds: the manager has seen every request, or it is awake, or it was woken.
+//! After these steps, one of three things holds: the manager has seen every request, or the manager is awake, or an
+//! issuer has woken the manager.
 //!
 //! Red under: `bell-awake-without-acquire`, `bell-rests-over-a-ring`, `bell-without-acquire`, `bell-without-release`.
 
@@ -15,8 +16,8 @@ use crate::protocol::bell::BellCell;
 
 struct Executor {
     bell: BellCell,
-    /// Whether the manager has published how to wake it: 0 means no, and 1 means yes. All accesses to this field and to
-    /// the next two are relaxed, so that only the bell orders them.
+    /// Whether the manager has published how to wake it: 0 means no, and 1 means yes. All accesses to `sleeper`,
+    /// `requests` and `woken` are relaxed, so that only the bell orders them.
     sleeper: AtomicU64,
     requests: [AtomicU64; 2],
     woken: AtomicU64,
@@ -35,7 +36,7 @@ impl Executor {
         }
     }
 
-    /// Does what the manager does before it sleeps. Returns whether it would sleep now.
+    /// Does what the manager does before it sleeps. Returns whether the manager would sleep now.
     fn rest(&self) -> bool {
         self.sleeper.store(1, Ordering::Relaxed);
         self.bell.rest()
@@ -53,7 +54,7 @@ impl Executor {
     }
 }
 
-/// Runs `manager` while the given number of requests arrive. All threads have ended when this function returns.
+/// Runs `manager` while other threads make this number of requests. Returns after all these threads have ended.
 fn meanwhile<T>(requests: usize, manager: impl FnOnce(&Executor) -> T) -> (Arc<Executor>, T) {
     let executor = Arc::new(Executor {
         bell: BellCell::new(),

@@ -3,8 +3,8 @@
 //!
 //! A pool runs one item at a time. Its worker blocks in an item until a later item has run. The later item is pushed
 //! while the worker enters its guard. Either the pushing thread sees that the worker has freed its place, or the worker
-//! sees the item. When the blocked worker returns, two workers run, and one of them is shed. At the end, no worker
-//! counts as running.
+//! sees the later item. When the blocked worker returns from its guard, two workers run, and one of them leaves the
+//! count (is *shed*). At the end, no worker counts as running.
 //!
 //! Red under: `push-without-fence`, `look-without-look`, `return-uncounted`, `shed-stays-counted`.
 

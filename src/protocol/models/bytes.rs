@@ -14,14 +14,14 @@ use crate::protocol::bytes::{ByteCell, QueueBytes};
 use crate::sys::sync;
 use crate::sys::wait::Until;
 
-/// The executor permits 90 bytes. Another item of the queue keeps 80 of them.
+/// Makes a cell that permits 90 bytes, and a queue whose pending item already keeps 80 of these bytes.
 fn filled() -> (Arc<ByteCell>, sync::Arc<QueueBytes>) {
     let (cell, queue) = (Arc::new(ByteCell::new(90)), sync::Arc::new(QueueBytes::new()));
     assert!(cell.take(&queue, 80));
     (cell, queue)
 }
 
-/// An item begins while an issuer joins the line.
+/// A pending item begins, which makes room, while an issuer joins the line.
 ///
 /// spec: B4.5
 #[test]
@@ -41,7 +41,7 @@ fn an_item_that_begins_makes_room() {
     });
 }
 
-/// The first issuer in line gives up. The second issuer needs less room, and gets this room.
+/// The first issuer in line stops waiting for room. The second issuer needs less room, and gets that room.
 ///
 /// spec: B4.5
 #[test]
@@ -63,8 +63,8 @@ fn an_issuer_that_gives_up_lets_the_next_one_in() {
     });
 }
 
-/// There is room for the item of the second issuer, but the first issuer of the same queue waits. So the second issuer
-/// has to wait, too.
+/// There is room for the item of the second issuer, but an earlier issuer of the same queue waits in line. So the
+/// second issuer has to wait, too.
 ///
 /// spec: B4.5
 #[test]

@@ -2,7 +2,7 @@
 //! remove children, wait, and leave alarms.
 //!
 //! In any order of these steps, three things hold. A thread that finds a node cancelled finds all nodes below it
-//! cancelled. Each thread that waits is woken. Each alarm rings.
+//! cancelled. Each thread that waits for a cancelled node is woken. Each alarm of a cancelled node rings.
 //!
 //! Red under: `cancel-takes-the-children-first`, `child-is-added-after-the-look`, `cancel-forgets-grandchildren`,
 //! `cancel-begins-at-the-top`, `cancel-tells-before-all-are-set`, `cancel-alarm-after-the-look`,
@@ -62,7 +62,8 @@ fn a_thread_that_finds_a_node_cancelled_finds_the_nodes_below_cancelled() {
         if root.is_cancelled() {
             assert!(child.is_cancelled() && grandchild.is_cancelled());
         }
-        // When this call returns, the nodes below the child are cancelled, even if the other thread has begun first.
+        // When this call returns, the nodes below the child are cancelled, even if the other thread has begun to cancel
+        // them first.
         child.cancel();
         assert!(child.is_cancelled() && grandchild.is_cancelled());
         cancels.join().unwrap();
@@ -99,7 +100,7 @@ fn an_alarm_finds_the_nodes_below_cancelled() {
     });
 }
 
-/// spec: I3.1 (a thread that waits sees what was written before the cancel)
+/// spec: I3.1 (a thread that waits for a node sees what the canceller wrote before it cancelled the node)
 #[test]
 fn a_thread_waits_for_a_child_while_the_parent_is_cancelled() {
     check(4, || {
@@ -118,7 +119,7 @@ fn a_thread_waits_for_a_child_while_the_parent_is_cancelled() {
     });
 }
 
-/// spec: I3.1 (an alarm rings, or the caller learns that it comes too late)
+/// spec: I3.1 (an alarm rings, or the thread that leaves the alarm learns that the node is already cancelled)
 #[test]
 fn an_alarm_rings_or_comes_too_late() {
     check(4, || {
@@ -138,7 +139,7 @@ fn an_alarm_rings_or_comes_too_late() {
     });
 }
 
-/// spec: I3.2 (a child that is gone leaves nothing behind)
+/// spec: I3.2 (a child that is removed leaves nothing behind in its parent)
 #[test]
 fn a_child_is_removed_while_its_parent_is_cancelled() {
     check(4, || {

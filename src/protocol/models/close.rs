@@ -1,9 +1,9 @@
 //! Models of the end of a queue: its limiters are closed while the last items complete.
 //!
-//! For each limiter, one thread finds that it was the last user of the limiter. If no item is in flight, this is the
-//! thread that drops the handle. Otherwise, it is the thread that completes the last item. The queue's parts exist
-//! until each limiter has lost its last user. Exactly one thread frees the parts. Every access to a limiter is ordered
-//! before the parts are freed. loom checks this order when the limiters are dropped.
+//! For each limiter, one thread finds that it is the limiter's last user. If no item is in flight, the last user is the
+//! thread that drops the handle. Otherwise, the last user is the thread that completes the last item. The queue's parts
+//! exist until each limiter has lost its last user. Exactly one thread frees the parts. Every access to a limiter is
+//! ordered before the parts are freed. loom checks this order when the limiters are dropped.
 //!
 //! Red under: `close-without-acquire`, `close-in-two-steps`, `complete-looks-again`, `reference-without-acquire`.
 
@@ -19,7 +19,7 @@ use crate::protocol::references::ReferenceCount;
 struct Queue {
     limiters: Owned<[LimiterCell; 2]>,
     waiting: List,
-    /// The handle has one reference. When the handle is dropped, each limiter gets a reference, too.
+    /// The handle has one reference. When a thread drops the handle, each limiter gets a reference, too.
     references: ReferenceCount,
 }
 
@@ -47,8 +47,8 @@ impl Queue {
         }
     }
 
-    /// Drops the last handle. The handle's own reference is given up last, so that the limiters exist while they are
-    /// closed.
+    /// Drops the last handle. The handle's own reference is given up last, so that the limiters exist while this call
+    /// closes them.
     fn close(&self) {
         self.references.add(2);
         for limiter in 0..2 {
@@ -83,7 +83,8 @@ fn items_of_two_limiters_end_while_both_are_closed() {
     });
 }
 
-/// The slot is handed on while the limiter is closed. A listed item keeps the limiter alive, as an active item does.
+/// A completing item hands its slot on to a listed item while the limiter is closed. The listed item keeps the limiter
+/// in memory, just like an active item.
 #[test]
 fn a_listed_item_keeps_its_limiter() {
     check_all(|| {

@@ -44,7 +44,8 @@ fn an_end_is_never_seen_without_its_beginning() {
     });
 }
 
-/// spec: O1.3 (nothing is lost, no number falls): the worker settles a cell that was in use, and opens another cell.
+/// spec: O1.3 (nothing is lost, no number falls): a worker settles a cell that it has used, and opens another cell,
+/// while a reader adds up the numbers.
 #[test]
 fn a_settled_cell_is_counted_once() {
     check(3, || {
@@ -77,7 +78,7 @@ fn a_settled_cell_is_counted_once() {
     });
 }
 
-/// spec: C8.2, O1.4 (no queue is charged for a search)
+/// spec: C8.2, O1.4 (no queue is charged for the CPU time of a worker's search for work)
 #[test]
 fn time_that_is_left_out_is_not_charged() {
     check_all(|| {
@@ -89,7 +90,8 @@ fn time_that_is_left_out_is_not_charged() {
     });
 }
 
-/// spec: O1.4 (CPU time): the thread has used 5 ns, none of which was in a cell before.
+/// spec: O1.4 (CPU time): the owner charges a cell with 5 ns of CPU time while a reader adds up the time, and the
+/// reader counts the 5 ns at most once.
 #[test]
 fn cpu_time_is_counted_once() {
     check_all(|| {
@@ -108,7 +110,7 @@ fn cpu_time_is_counted_once() {
     });
 }
 
-/// spec: S3.2: the item ends, and the next one begins, while a reader asks for the age.
+/// spec: S3.2: an item ends, and the worker's next item begins, while a reader asks for the age of the present item.
 #[test]
 fn an_age_is_counted_from_a_time_before_the_item_began() {
     check_all(|| {

@@ -1,5 +1,6 @@
 //! Models of [`CrowdedCell`](crate::protocol::crowded::CrowdedCell). A worker keeps entries on its local list.
-//! Meanwhile another worker leaves the count, or the manager stops watching the pool, or begins to check it rarely.
+//! Meanwhile another worker leaves the count of running workers, or the manager stops watching the pool or begins to
+//! check the pool rarely.
 //!
 //! In the models, a local list is a count of entries. The list's owner stores this count without a read-modify-write.
 //!
@@ -22,7 +23,7 @@ struct Pool {
 }
 
 impl Pool {
-    /// Makes a pool with this word.
+    /// Makes a pool with this running word.
     fn new(word: Running) -> Arc<Self> {
         Arc::new(Self {
             running: RunningCell::new(word),
@@ -48,7 +49,7 @@ impl Pool {
         self.list.load(Ordering::Acquire) > 1
     }
 
-    /// Removes the name of worker 0 if it has at most one entry.
+    /// Removes the name of worker 0 if this worker has at most one entry.
     fn unname_short(&self) -> Kick {
         let is_named_again = !self.is_crowd() && self.crowded.unname_short(0, || self.is_crowd());
         if is_named_again { self.running.kept(true) } else { Kick::Enough }
@@ -74,7 +75,8 @@ fn a_worker_leaves_while_another_worker_keeps_entries() {
     });
 }
 
-/// The worker has one entry, and is still named because it had several. A thief removes the name.
+/// A worker has one entry, and is still named because it had several entries. A thief removes the name while the worker
+/// adds a second entry.
 ///
 /// spec: C5.1
 #[test]
@@ -96,7 +98,8 @@ fn a_thief_removes_the_name_while_the_worker_keeps_a_second_entry() {
     });
 }
 
-/// The same, while a third worker leaves the count.
+/// A worker adds a second entry while a thief removes the worker's name and a third worker leaves the count. At least
+/// one of the three wakes a worker for the entries.
 ///
 /// spec: C5.1
 #[test]
@@ -124,8 +127,8 @@ fn a_thief_removes_the_name_while_another_worker_leaves() {
     });
 }
 
-/// A worker keeps an entry while the manager calls `manage` and then looks at the list. The manager finds the entry,
-/// or the worker tells the manager of it.
+/// A worker keeps an entry while the manager calls `manage` and then looks at the list. The manager finds the entry, or
+/// the worker tells the manager of the entry.
 fn an_entry_is_kept_while(manage: fn(&RunningCell)) {
     check_all(move || {
         let pool = Pool::new(Running::managed(2));
@@ -157,7 +160,8 @@ fn the_manager_checks_rarely_while_a_worker_keeps_an_entry() {
     an_entry_is_kept_while(RunningCell::check_rarely);
 }
 
-/// A worker that was woken starts. In the model, the worker's phase is a flag, which the worker sets before it starts.
+/// A worker that was woken starts while the manager begins to check the pool rarely. In the model, the worker's phase
+/// is a flag, which the worker sets before it starts.
 ///
 /// spec: S1.10
 #[test]

@@ -23,7 +23,7 @@ use crate::sys::sync::Mutex;
 /// The types of the first two items that the worker begins.
 static TYPES: [u64; 2] = [1, 2];
 
-/// Begins the item with this sequence number, whose shard has the same number.
+/// Begins the item with this sequence number. The number of the item's shard equals the sequence number.
 fn begin(word: &WorkerCell, current_item: &CurrentItemCell<u64>, sequence: u64) {
     current_item.publish(&raw const TYPES[sequence as usize - 1], ShardId::new(sequence));
     word.begin_item(Phase::Running);
@@ -59,7 +59,7 @@ struct Machine {
     word: WorkerCell,
     current_item: CurrentItemCell<u64>,
     queues: [Owned<ReferenceCount>; 2],
-    /// The queue whose shard has the number at present.
+    /// The queue whose shard has the number 1 at present.
     register: Mutex<Option<usize>>,
 }
 
@@ -71,7 +71,7 @@ impl Machine {
         }
     }
 
-    /// Returns the queue for which the worker works.
+    /// Returns the queue of the worker's present item, if the reader finds this queue.
     fn look(&self) -> Option<usize> {
         self.current_item.with_shard(&self.word, self.word.load(), |_, is_the_same| {
             let register = self.register.lock();
@@ -100,7 +100,8 @@ fn a_queue_with_the_number_of_a_freed_one_is_not_taken_for_it() {
             let machine = machine.clone();
             thread::spawn(move || {
                 machine.word.end_item();
-                // This was the last item of its queue. The queue is freed now, unless the reader has a reference.
+                // The ended item was the last item of its queue. The queue is freed now, unless the reader has a
+                // reference.
                 machine.release(0);
                 let mut register = machine.register.lock();
                 register.get_or_insert(1);

@@ -2,9 +2,9 @@
 //! [`WorkerCell`](crate::protocol::worker::WorkerCell) and [`RunningCell`](crate::protocol::running::RunningCell)
 //! together.
 //!
-//! The detector reads a worker's word, inspects the thread for a long time, and then carries out its finding. Meanwhile
-//! the worker enters and leaves guards, ends its item, and begins another item. At the end, no worker counts as
-//! running, and no worker was counted twice. A finding about one item is never carried out on another item.
+//! The detector reads a worker's word, inspects the worker's thread for a long time, and then carries out its finding.
+//! Meanwhile the worker enters and leaves guards, ends its item, and begins another item. At the end, no worker counts
+//! as running, and no worker was counted twice. A finding about one item is never carried out on another item.
 //!
 //! Red under: `asleep-leaves-twice`, `end-item-forgets-asleep`, `end-item-in-two-steps`, `block-in-two-steps`,
 //! `may-block-in-two-steps`, `found-whatever-was-seen`, `counts-by-its-word-first`, `back-by-its-word-first`.
@@ -60,7 +60,7 @@ fn a_worker_that_sleeps_without_a_guard_is_replaced() {
 }
 
 /// A worker that runs the only item of its pool. So if a thread takes the worker out of the count and then looks for
-/// work, it finds none.
+/// work, this thread finds none.
 struct Alone(Arc<Pool>, WorkerId);
 
 impl Alone {
@@ -146,8 +146,8 @@ fn an_item_ends_while_the_detector_carries_out_a_finding() {
 }
 
 /// Two items run one after the other, and a finding may be out of date when the detector carries it out. At the end of
-/// an item the worker learns whether the detector has taken it out of the count. If the detector has done so, the
-/// detector's finding was about this item.
+/// an item, the worker learns whether the detector has taken the worker out of the count. If the detector has done
+/// this, its finding was about the item that ends.
 #[test]
 fn a_finding_is_not_carried_out_on_the_next_item() {
     check(3, || {

@@ -2,8 +2,9 @@
 //! intake of a limiter.
 //!
 //! While a drain reads the limiters, an item in one limiter puts another item into the other limiter. The drain ends
-//! only after both items have ended, and then sees the effects of both. An item that arrives after the intake was shut
-//! is refused. The drain waits for an item that was admitted earlier. A look neither refuses nor misses an item.
+//! only after both items have ended, and the draining thread then sees the effects of both items. An item that arrives
+//! after the intake was shut is refused. The drain waits for an item that was admitted earlier. A look neither refuses
+//! nor misses an item.
 //!
 //! Red under: `count-not-compared`, `counted-before`, `counted-passes-a-drain`, `empty-without-acquire`,
 //! `intake-in-two-steps`.
@@ -20,7 +21,7 @@ use crate::protocol::limiter::{Came, LimiterCell};
 struct Queue {
     limiters: [LimiterCell; 2],
     counted: CountedItems,
-    /// Data that is written by an item that another item has submitted.
+    /// Data that the added item writes before it completes.
     data: Data<bool>,
 }
 
@@ -63,7 +64,8 @@ impl Queue {
     }
 }
 
-/// One item is in the limiter that is read last. It puts another item into the first limiter, and both items end.
+/// One item is in the limiter that is read last. This item puts another item into the first limiter, and both items
+/// end.
 ///
 /// spec: F4.1
 #[test]
@@ -89,8 +91,8 @@ fn an_item_puts_another_one_into_a_limiter_that_was_read_already() {
     });
 }
 
-/// Either an issuer's item is admitted, and the drain waits for it, or the item is refused. So no item arrives after
-/// the end of the drain.
+/// Either the limiter admits an issuer's item, and the drain waits for the item, or the limiter refuses the item. So no
+/// item arrives after the end of the drain.
 ///
 /// spec: F4.3
 #[test]

@@ -3,8 +3,8 @@
 //!
 //! Pool 0 is full because its item never ends. So if an item is pushed to pool 0, a sibling must take the item, or a
 //! worker of a sibling must be reserved for it. The sibling's last item can end at any moment. The worklist is one
-//! counter. The thread that gets a reservation uses it in the engine's order. The thread first takes an item of the
-//! pool to which the errand leads. Then it ends the errand, and then it offers the remaining items.
+//! counter. A thread that gets a reservation acts in the same order as the engine. The thread first takes an item of
+//! the pool to which the errand leads. Then it ends the errand, and then it offers the remaining items.
 //!
 //! Red under: `push-without-fence`, `seek-announces-nothing`, `offer-announces-nothing`, `offer-announces-once`,
 //! `announce-without-fence`, `room-clear-without-look`, `excess-clear-without-look`, `helper-leaves-without-fence`,
@@ -64,7 +64,7 @@ struct Class {
 }
 
 impl Class {
-    /// Makes pools of one CPU each. Each pool that is `busy` runs an item.
+    /// Makes one pool of one CPU for each element of `busy`. A pool whose element is true runs an item.
     fn new(busy: &[bool]) -> Self {
         let cpus: CpuSet = (0..busy.len()).collect();
         let pods: Vec<_> = cpus.iter().map(CpuSet::single).collect();
@@ -187,7 +187,7 @@ impl Class {
     }
 }
 
-/// The smallest case: an item arrives while a sibling gets room.
+/// An item arrives at a full pool while the only sibling gets room.
 ///
 /// spec: A3.1
 #[test]
@@ -225,7 +225,7 @@ fn bits_that_were_set_and_cleared_before_hide_nothing() {
 }
 
 /// No pool is marked as having room or too many items. The issuer and the sibling that gets room each set a bit. Then
-/// each of the two reads the other's bit.
+/// each of these two threads reads the bit that the other thread sets.
 ///
 /// spec: A3.1
 #[test]
@@ -296,8 +296,8 @@ fn a_seeker_whose_pool_is_filled_meanwhile_passes_the_item_on() {
     });
 }
 
-/// An item arrives while the pool stops being brisk. The issuer may rely on the thread that ends the briskness, or
-/// this thread may rely on the issuer.
+/// An item arrives while the pool stops being brisk. The issuer may rely on the thread that ends the briskness, or the
+/// thread that ends the briskness may rely on the issuer.
 ///
 /// spec: A3.1
 #[test]

@@ -1,9 +1,9 @@
 //! Models of flushes: [`FlushCell`](crate::protocol::flush::FlushCell) over one or two limiters, and the end of the
 //! queue.
 //!
-//! A flush ends only after all items have ended that were queued before the flush began. Its thread sees what these
-//! items wrote. The flush does not wait for later items. All this also holds if another flush waits at the same time.
-//! The queue's parts are freed once, after the last access to them.
+//! A flush ends only after all items have ended that were queued before the flush began. The flushing thread then sees
+//! what these items wrote. The flush does not wait for later items. These statements also hold if another flush waits
+//! at the same time. The parts of the queue are freed once, after the last access to these parts.
 //!
 //! Red under: `count-without-reference`, `counts-what-has-a-ticket`, `report-is-relaxed`, `ticket-after-admission`,
 //! `ticket-given-up-before-the-slot`, `waits-for-its-own-tickets`, `limiter-is-added-without-the-count`,
@@ -208,7 +208,8 @@ fn a_later_item_is_not_waited_for() {
     });
 }
 
-/// spec: F1.6: two flushes overlap, and an item that arrives after the second flush has begun waits for that flush.
+/// spec: F1.6: two flushes overlap, and an item that arrives after the second flush has begun ends only after that
+/// flush. The second flush does not wait for this item.
 #[test]
 fn an_item_waits_for_the_second_of_two_flushes() {
     check(2, || {
@@ -237,7 +238,8 @@ fn an_item_waits_for_the_second_of_two_flushes() {
     });
 }
 
-/// spec: F1.4: the next flush begins while an item may have left its limiter, but has not reported yet.
+/// spec: F1.4: a flush begins right after another flush, while an item may have left its limiter but has not reported
+/// yet. Both flushes end.
 #[test]
 fn a_flush_begins_right_after_another_one_ended() {
     check_all(|| {
@@ -288,7 +290,8 @@ fn the_queue_of_an_abandoned_flush_ends_with_its_last_item() {
     });
 }
 
-/// Like the previous test, but the item that leaves last has a ticket.
+/// After a flushing thread has given up waiting, an old item and an item with a ticket complete, and the last handle is
+/// dropped. The last of these three threads frees the queue.
 #[test]
 fn the_queue_ends_with_an_item_that_has_a_ticket() {
     check(3, || {
@@ -306,8 +309,8 @@ fn the_queue_ends_with_an_item_that_has_a_ticket() {
     });
 }
 
-/// A limiter is added while a flush counts. Either an item that arrives at this limiter comes later than the flush, or
-/// the flush waits for the item.
+/// A limiter is added to the queue while a flush counts the items without a ticket. Either an item that arrives at this
+/// limiter comes later than the flush, or the flush waits for the item.
 #[test]
 fn a_limiter_is_added_while_a_flush_begins() {
     check(3, || {
@@ -370,7 +373,7 @@ fn an_item_comes_and_leaves_between_two_flushes() {
 }
 
 /// spec: F1.5: when a flush begins, one item in flight has a ticket of an earlier flush, and another item has no
-/// ticket.
+/// ticket. The flush counts only the item without a ticket, and waits for both items.
 #[test]
 fn a_flush_counts_no_item_that_has_a_ticket() {
     check(3, || {

@@ -76,7 +76,7 @@ fn a_worker_leaves_while_another_worker_forks() {
     });
 }
 
-/// A worker had forks before, and so its bit is set.
+/// A worker makes a fork while another thread clears the worker's bit, which an earlier fork has left set.
 ///
 /// spec: W7.13
 #[test]
@@ -96,8 +96,8 @@ fn a_bit_is_cleared_while_its_worker_forks() {
     });
 }
 
-/// A thread waits for a fork, which makes a part. Either the waiting thread sees the part, or the thread that makes the
-/// part sees the waiting thread.
+/// A thread begins to wait for its fork while this fork makes a part (a further fork). Either the waiting thread sees
+/// the part, or the thread that makes the part sees that the other thread waits.
 ///
 /// spec: W7.14
 #[test]

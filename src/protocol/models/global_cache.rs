@@ -30,7 +30,8 @@ fn use_it(bundle: &Bundle) {
     bundle.write(|content| *content += 10);
 }
 
-/// Takes all bundles. Returns their number. Checks that every bundle that the cache counts can be taken.
+/// Takes all bundles out of the global cache. Returns the number of these bundles. Checks that every bundle that the
+/// cache counts can be taken.
 fn left(global_cache: &GlobalCache<Bundle>) -> usize {
     let shown = global_cache.len();
     let taken = std::iter::from_fn(|| global_cache.take()).inspect(use_it).count();

@@ -1,9 +1,9 @@
 //! Models of [`ItemCell`](crate::protocol::item::ItemCell): an item is submitted, run, cancelled and submitted again.
 //!
 //! There are two shards. Each shard has a list for the item's entries. Every accepted submission that is not cancelled
-//! makes the item run exactly once, and no two workers run the item at the same time. A run sees what was written
-//! before each submission that it serves. No entry of either list is lost or doubled. At the end, the item is as good
-//! as new. The thread that drops the last reference to the item frees it.
+//! makes the item run exactly once, and no two workers run the item at the same time. A run sees what issuers wrote
+//! before each submission that the run serves. No entry of either list is lost or doubled. At the end, the item is as
+//! good as new. The thread that drops the last reference to the item frees the item.
 //!
 //! Red under: `coalesce-by-load`, `item-without-acquire`, `end-ignores-met`, `meet-without-asking-again`,
 //! `stale-without-asking-again`, `cancel-loses-the-entry`, `slow-state-forgets-home`, `met-item-is-not-freed`,
@@ -28,7 +28,7 @@ use crate::policy::item::{Arm, ShardId, Target};
 use crate::protocol::item::{Ended, HasTicket, ItemCell, Popped, Queued, TakenBack};
 use crate::sys::wait::Until;
 
-/// An entry, which is neither `Copy` nor `Clone`. The entry names the shard to which its slot belongs.
+/// An entry, which is neither `Copy` nor `Clone`. The entry names the shard whose slot the entry has.
 #[derive(Debug, PartialEq, Eq)]
 struct Entry(usize);
 
@@ -39,7 +39,7 @@ impl HasTicket for Entry {
     }
 }
 
-/// The value of `again` if the run does not submit the item again.
+/// The value of `Model::again` if the run does not submit the item again.
 const NOWHERE: u64 = u64::MAX;
 
 /// The item and the lists of two shards. Accesses to the counts are relaxed, so that they order nothing that the cell
@@ -109,7 +109,7 @@ impl Model {
         self.due.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Arms this timer, which holds a handle to the item.
+    /// Arms the item with this timer, which holds a handle to the item.
     fn arm(&self, timer: usize, again: bool) {
         self.item.add_handle();
         let (arm, taken) = self.item.arm(again, None, || {
@@ -125,7 +125,7 @@ impl Model {
         self.leave_behind(taken);
     }
 
-    /// Takes the timer off the list of timers. Returns whether the timer was on the list. If so, the timer's handle
+    /// Takes the timer off the list of timers. Returns whether the timer was on the list. If it was, the timer's handle
     /// passes to the caller.
     fn take_timer(&self, timer: usize) -> bool {
         self.timers[timer].swap(0, Ordering::AcqRel) == 1
@@ -156,7 +156,7 @@ impl Model {
         }
     }
 
-    /// Waits for the last submission. Afterwards the caller sees what the run of that submission did.
+    /// Waits for the last submission. After this call, the caller sees what the run of that submission did.
     fn flush(&self) {
         if let Some((signal, _)) = self.item.last_submission() {
             signal.wait(Until::FOREVER);
@@ -180,7 +180,7 @@ impl Model {
         assert_eq!(self.item.enable(), Ok(true));
     }
 
-    /// Writes, then submits the item.
+    /// Writes this issuer's value, and then submits the item.
     fn write_and_queue(&self, issuer: usize, shard: usize) {
         self.written[issuer].store(1, Ordering::Relaxed);
         self.queue(shard);
@@ -353,7 +353,7 @@ fn a_coalesced_submission_is_answered() {
 }
 
 /// The item is submitted again while it runs. Another worker pops the entry of this submission and leaves it with the
-/// item. The runner then puts the entry back.
+/// item. The worker that runs the item then puts the entry back.
 ///
 /// spec: W3.1
 #[test]
@@ -447,7 +447,7 @@ fn a_stale_entry_is_popped_while_the_item_runs_for_another_shard() {
 }
 
 /// The item runs and has no handle any more. Another worker pops the item's next entry and leaves it with the item. The
-/// runner puts this entry back. The item then runs with this entry while the other worker still uses it.
+/// first worker puts this entry back. The item then runs with this entry while the other worker still uses the item.
 #[test]
 fn an_item_without_a_handle_runs_and_is_pending() {
     check(4, || {

@@ -1,8 +1,9 @@
 //! Models of a limit that changes: [`LimiterCell::set`](crate::protocol::limiter::LimiterCell::set) is called while
 //! items arrive and complete.
 //!
-//! No slot is lost or given twice. After the limit was raised, either no item waits, or as many items are active as the
-//! new limit permits. A thread that was given a slot finds an item on the waiting list. At the end all items have run.
+//! No slot is lost, and no slot is given to two items at a time. After the limit was raised, either no item waits, or
+//! as many items are active as the new limit permits. A thread that was given a slot finds an item on the waiting list.
+//! At the end all items have run.
 //!
 //! Red under: `intake-in-two-steps`, `start-listed-keeps-count`, `raise-starts-nothing`.
 
@@ -35,7 +36,7 @@ fn come_and_run(queue: &Queue) {
     }
 }
 
-/// While the limit is raised, one item is active, one item is listed and one item arrives.
+/// A thread raises the limit while one item is active, one item is listed and one item arrives.
 ///
 /// spec: F8.1
 #[test]

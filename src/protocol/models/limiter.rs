@@ -44,8 +44,8 @@ impl Queue {
         }
     }
 
-    /// Does what an issuer does with a new item. Returns whether an item has got a slot now. This may be the new item
-    /// or another item. If so, the caller runs the item that has the slot.
+    /// Does what an issuer does with a new item. Returns whether the new item or another item has got a slot now. If
+    /// so, the caller runs the item that has the slot.
     pub(super) fn come(&self) -> bool {
         if self.limiter.admit() == Came::Started {
             return true;
@@ -143,7 +143,7 @@ fn items_of_one_issuer_start_one_after_the_other() {
     });
 }
 
-/// An issuer runs its item itself if a slot is free. Meanwhile, another item comes, and an active item completes.
+/// An issuer runs its item itself if a slot is free. Meanwhile, another item arrives, and an active item completes.
 ///
 /// spec: B2.2 (never past `max_active`)
 #[test]
@@ -198,7 +198,8 @@ impl Line {
 struct InOrder {
     limiter: LimiterCell,
     waiting: Line,
-    /// Accesses are relaxed, so that they order nothing that the limiter should order.
+    /// The set of items that have begun, with one bit for each item. Accesses are relaxed, so that they order nothing
+    /// that the limiter should order.
     seen: AtomicU64,
 }
 
@@ -296,7 +297,7 @@ fn items_of_one_issuer_keep_their_order_beside_another() {
     keep_the_order(3, &[&[&[1], &[2]], &[&[3]]]);
 }
 
-/// Like the previous test, but one of the issuers submits a batch.
+/// One issuer submits a batch while another issuer submits a single item. The items of the batch start in their order.
 ///
 /// spec: W8.4
 #[test]
@@ -304,7 +305,7 @@ fn a_batch_beside_a_single_item_keeps_the_order() {
     keep_the_order(3, &[&[&[1, 2]], &[&[3]]]);
 }
 
-/// The batch stays behind a single item of the same issuer.
+/// An issuer submits a single item and then a batch. The items of the batch start after the single item.
 ///
 /// spec: Q4.1
 #[test]

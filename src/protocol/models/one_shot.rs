@@ -1,8 +1,8 @@
-//! Models of [`OneShotCell`](crate::protocol::one_shot::OneShotCell): two owners, one closure, one result.
+//! Models of [`OneShotCell`](crate::protocol::one_shot::OneShotCell): two owners share one closure and one result.
 //!
 //! A worker takes the entry while the handle joins, cancels, gives up waiting, or is dropped. The closure is consumed
-//! exactly once, the joiner sees the result, and a sleeping joiner is woken. Only the last owner frees the cell. loom
-//! checks this when the cell is freed.
+//! exactly once, the joiner sees the result, and a sleeping joiner is woken. Only the last owner frees the cell. When
+//! an owner frees the cell, loom checks that all accesses by the other owner are ordered before.
 //!
 //! Red under: `one-shot-without-acquire`, `detached-without-acquire`, `detached-though-cancelled`,
 //! `sleep-without-a-look`, `finish-forgets-the-waiter`, `finish-in-two-steps`.
@@ -88,7 +88,7 @@ fn take_result(cell: &Shared) {
     assert_eq!(cell.result.write(Option::take), Some(7));
 }
 
-/// Runs the entry on a worker while another thread calls `handle`, which does what a handle does.
+/// Runs the entry on a worker while this thread calls `handle`, which does what the owner of the handle does.
 fn against_a_worker(handle: impl Fn(&Shared) + Send + Sync + 'static) {
     check(4, move || {
         let cell = Cell::shared();

@@ -1,7 +1,8 @@
 //! Models of [`PlacesCell`](crate::protocol::places::PlacesCell): issuers that wait for a place.
 //!
 //! A place that is given back goes to an issuer in line, or stays free if no issuer waits. No place is lost or handed
-//! out twice, even if an issuer gives up at that moment. If the queue is shut, each issuer in line learns of it.
+//! out twice, even if an issuer gives up waiting at that moment. If the queue is shut, each issuer in line learns that
+//! it is shut.
 //!
 //! Red under: `line-joined-in-two-steps`, `place-handed-to-no-line`, `turn-ended-keeps-the-place`,
 //! `shut-line-is-looked-at-first`, `line-joined-after-the-check`.
@@ -30,7 +31,7 @@ fn reserve(cell: &PlacesCell) {
     }
 }
 
-/// Takes a place, or gives up immediately if there is none. Returns whether the caller owns a place.
+/// Takes a place, or gives up immediately if no place is free. Returns whether the caller owns a place.
 fn reserve_now(cell: &PlacesCell) -> bool {
     match cell.reserve(MAX, is_open).unwrap() {
         Reserve::Place => true,

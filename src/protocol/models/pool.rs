@@ -33,7 +33,7 @@ pub(super) struct Pool {
 
 pub(super) struct Worker {
     pub(super) cell: WorkerCell,
-    /// The worker parks on this.
+    /// The bell on which the worker parks.
     bell: Notify,
     /// Whether the waking thread has decided on which CPU the worker begins. The thread decides this before it wakes
     /// the worker.
@@ -43,7 +43,7 @@ pub(super) struct Worker {
 }
 
 impl Pool {
-    /// Makes a pool of idle workers, which will get `items` items.
+    /// Makes a pool of idle workers. The model pushes `items` items to this pool.
     pub(super) fn new(word: Running, workers: u32, items: u64) -> Self {
         let mut idle_set = IdleSet::new(LIMITS);
         for id in 0..workers {
@@ -63,7 +63,7 @@ impl Pool {
         &self.workers[id as usize]
     }
 
-    /// Starts a worker as [`start_one`](Self::start_one) does, and gives it an item.
+    /// Starts a worker as [`start_one`](Self::start_one) does, and gives this worker an item.
     pub(super) fn start_in_item(&self) -> WorkerId {
         let id = self.start_one();
         self.worker(id).cell.begin_item(Phase::Running);
@@ -112,7 +112,7 @@ impl Pool {
         self.perform(self.running.look(|| self.list.has_work()));
     }
 
-    /// Uses up the worker's reservation. The worker then begins, or rests again.
+    /// Uses up the worker's reservation. The worker then begins to work, or rests again.
     fn start(&self, id: WorkerId, reserved: Reserved) {
         if self.running.start(reserved) {
             self.worker(id).cell.set_phase(Phase::Between);
@@ -154,7 +154,7 @@ impl Pool {
         }
     }
 
-    /// Enters a guard.
+    /// Does what a worker does when it enters a blocking guard.
     pub(super) fn block(&self, id: WorkerId) {
         if self.worker(id).cell.block() {
             self.running.leave();
@@ -162,7 +162,7 @@ impl Pool {
         }
     }
 
-    /// Leaves a guard.
+    /// Does what a worker does when it leaves a blocking guard.
     pub(super) fn unblock(&self, id: WorkerId) {
         self.worker(id).cell.unblock(false, &self.running);
     }
@@ -228,7 +228,8 @@ impl Pool {
         }
     }
 
-    /// Checks that the pool is quiet. Must be called after all threads of the model have ended.
+    /// Checks that all items of the pool have run, and that no worker counts as running. Must be called after all
+    /// threads of the model have ended.
     pub(super) fn assert_quiet(&self) {
         assert_eq!(self.left.load(Ordering::Relaxed), 0, "an item was not run");
         assert!(!self.list.has_work());

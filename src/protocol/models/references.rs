@@ -1,9 +1,9 @@
 //! Models of [`ReferenceCount`](crate::protocol::references::ReferenceCount): a thread takes a reference to a queue
 //! that it finds in the register, while the queue's last reference is given up.
 //!
-//! Either the thread gets a reference, which keeps the queue alive, or it is too late and gets no reference. Exactly
-//! one thread frees the queue, after the queue has left the register. Every access to the queue is ordered before the
-//! queue is freed.
+//! Either the thread gets a reference, which keeps the queue alive, or the thread comes too late and gets no reference.
+//! Exactly one thread frees the queue, after the queue has left the register. Every access to the queue is ordered
+//! before the queue is freed.
 //!
 //! Red under: `reference-raises-the-dead`, `reference-without-acquire`, `reference-without-release`.
 
@@ -34,7 +34,7 @@ impl Executor {
         Self { queue: Owned::new(queue), register: Mutex::new(true) }
     }
 
-    /// Takes a reference to the queue and uses it, as the executor does with all of its queues.
+    /// Takes a reference to the queue and uses the queue, as the executor does with all of its queues.
     fn find_and_use(&self) {
         let register = self.register.lock();
         let found = *register && self.queue.references.try_ref();

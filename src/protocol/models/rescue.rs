@@ -79,7 +79,7 @@ impl Pool {
         self.stand_down(dropped)
     }
 
-    /// Handles the deadline of the first call. Returns the next deadline.
+    /// Handles the deadline of the first call for help. Returns the next deadline.
     fn mayday(&self) -> Option<Time> {
         let mayday = self.state.lock().0.mayday(Time::default() + FIRST, self.list.has_work());
         if let Mayday::StandDown(dropped) = mayday {
@@ -156,9 +156,10 @@ fn two_items_are_pushed_while_the_rescuer_leaves() {
     });
 }
 
-/// A worker of another CPU has taken the item. The next item is pushed while the manager handles the deadline.
+/// A worker of another CPU has taken the pool's only item. The next item is pushed while the manager handles the
+/// deadline of the pool's call for help.
 ///
-/// spec: P2 (then every 100 ms)
+/// spec: P2 (after its first call for help, a pool calls again every 100 ms)
 #[test]
 fn an_item_is_pushed_at_the_deadline_of_a_call() {
     check_all(|| {
@@ -173,8 +174,8 @@ fn an_item_is_pushed_at_the_deadline_of_a_call() {
     });
 }
 
-/// Like the previous test, but for a pool of two CPUs. The pool gives up its two reservations, while each of two pushes
-/// relies on one of the reservations.
+/// Two items are pushed to a pool of two CPUs while the manager handles the deadline of the pool's call for help. The
+/// pool gives up its two reservations, while each of the two pushes relies on one of the reservations.
 ///
 /// spec: P2 (no item is left behind without a worker)
 #[test]

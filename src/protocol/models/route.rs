@@ -49,8 +49,8 @@ impl Pool {
         }
     }
 
-    /// Pushes an entry. Returns its place. Accesses are relaxed, so that they order nothing that the fences should
-    /// order.
+    /// Pushes an entry. Returns the entry's place on this worklist. Accesses are relaxed, so that they order nothing
+    /// that the fences should order.
     fn push(&self) -> u64 {
         self.end.fetch_add(1, Ordering::Relaxed)
     }
@@ -136,7 +136,8 @@ impl Shard {
     }
 }
 
-/// Both lists are empty at first, and no entry is popped. So a late entry keeps the route plugged.
+/// Submits two entries while another thread turns the route. The worklists of both pools are empty at first, and no
+/// worker pops an entry. So a late entry keeps the route plugged.
 fn a_late_entry_stays_ahead(look: Look) {
     check(3, move || {
         let shard = Shard::new();
@@ -170,7 +171,7 @@ fn an_issuer_that_reads_the_pool_learns_that_its_entry_is_late() {
 
 /// An entry that reaches a third pool late plugs the route. Then the route is turned away from the former pool.
 /// Although the route is plugged already, this turn pushes a marker behind the entries in the former pool. Without this
-/// marker, nothing would keep the former pool open, and held entries could overtake the entries in it.
+/// marker, nothing would keep the former pool open, and held entries could overtake the entries in the former pool.
 #[test]
 fn the_entries_of_the_former_pool_are_marked_though_the_route_is_plugged() {
     check(3, || {
@@ -195,7 +196,8 @@ fn the_entries_of_the_former_pool_are_marked_though_the_route_is_plugged() {
     });
 }
 
-/// An entry is in the former pool, so the route is plugged. The marker is popped while the issuer submits.
+/// An entry is in the former pool, so the route is plugged. A thread pops the marker while the issuer submits two
+/// entries.
 ///
 /// spec: A4.6
 #[test]

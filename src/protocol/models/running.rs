@@ -3,7 +3,7 @@
 //!
 //! Issuers push items. Meanwhile workers go idle, are refused when they start, or are woken by reservations that they
 //! have made themselves. Every item must run. A lost wake-up shows as a deadlock. The manager watches only the brisk
-//! pools. A push that sets the watched bit is a read-modify-write, so it would see more than the usual push does.
+//! pools. A push that sets the watched bit is a read-modify-write, so it would see more than a usual push sees.
 //!
 //! Red under: `push-without-fence`, `look-without-fence`, `kick-without-cas`, `leave-in-two-steps`,
 //! `start-keeps-reservation`, `rest-ignores-owed`, `retarget-without-look`, `cover-without-look`,
@@ -26,7 +26,7 @@ fn spawn_worker(pool: &Arc<Pool>, id: u32) -> thread::JoinHandle<()> {
     thread::spawn(move || pool.work(id, || ()))
 }
 
-/// The smallest handshake: an item arrives while one worker is about to rest.
+/// An item arrives while the only worker is about to rest.
 #[test]
 fn an_item_is_pushed_while_the_worker_goes_idle() {
     check_all(|| {
@@ -38,7 +38,7 @@ fn an_item_is_pushed_while_the_worker_goes_idle() {
     });
 }
 
-/// A burst of items wakes one worker, and that worker runs all of them.
+/// A burst of items wakes one worker, and that worker runs all items of the burst.
 #[test]
 fn all_items_of_a_burst_run() {
     check(4, || {
@@ -232,7 +232,7 @@ fn short_items_meet_the_end_of_the_watch() {
 
 /// A worker runs, and the manager finds no room for another worker that the pool has asked for. Meanwhile the first
 /// worker leaves the count. Work is pending. So either the manager sees that no worker runs, or the first worker tells
-/// the manager.
+/// the manager that the pool starves.
 ///
 /// spec: E2.5 (work waits, never for ever)
 #[test]
@@ -264,8 +264,8 @@ fn the_manager_learns_that_a_pool_begins_to_starve() {
 
 /// A pool has asked for two workers. The manager has no room for one of them, and the other worker is on its way. An
 /// issuer finds that no worker runs, and tells the manager. The manager sees the worker on its way, and sets the short
-/// bit again. Meanwhile this worker starts, and leaves the count. In the end, either the manager knows that no worker
-/// runs, or this worker tells the manager again. The issuer tells the manager only once.
+/// bit again. Meanwhile this worker starts, and leaves the count of running workers. In the end, either the manager
+/// knows that no worker runs, or this worker tells the manager again. The issuer tells the manager only once.
 ///
 /// spec: E2.5 (work waits, never for ever)
 #[test]
@@ -277,7 +277,7 @@ fn a_worker_on_its_way_passes_the_news_on() {
             other => panic!("an empty pool reserves a worker, not {other:?}"),
         };
         let (_owed, coming) = (reserve(), reserve());
-        // In a real pool, the idle set knows which workers are on their way, and the pool's lock protects it.
+        // In a real pool, the idle set knows which workers are on their way, and the pool's lock protects the idle set.
         let on_its_way = Arc::new(Mutex::new(true));
         assert!(running.short());
         let worker = {

@@ -1,7 +1,7 @@
 //! Models of [`ScopeCell`](crate::protocol::scope::ScopeCell): items that borrow from the waiter's stack.
 //!
-//! Items end and spawn other items while the body ends. The waiter is woken, sees what every item did, and frees the
-//! cell, which lies on the waiter's stack. loom reports every later access to the cell.
+//! Items end and spawn other items while the body of the scope ends. The waiter is woken, sees what every item did, and
+//! frees the cell, which lies on the waiter's stack. loom reports every later access to the cell.
 //!
 //! Red under: `scope-leave-without-acquire`, `scope-leave-without-release`, `scope-sleeps-without-a-look`.
 
@@ -28,7 +28,7 @@ fn run(scope: &Shared, index: usize) {
     }
 }
 
-/// Does what the waiter does at the end of the body.
+/// Does what the waiter does at the end of the scope's body.
 fn end(scope: &Shared) {
     if !scope.cell.leave() {
         scope.cell.wait();

@@ -2,7 +2,8 @@
 //! list.
 //!
 //! Meanwhile an item that was admitted earlier is listed. This item does not stay on the list: the shutting thread
-//! recalls it, or it goes back to its issuer. No item starts after the intake was shut, and no item is lost.
+//! recalls the item, or the item goes back to its issuer. No item starts after the intake was shut, and no item is
+//! lost.
 //!
 //! Red under: `list-waits-while-shut`, `complete-hands-while-shut`.
 
@@ -24,7 +25,7 @@ struct Queue {
 }
 
 impl Queue {
-    /// Makes a queue with one slot, which an item has.
+    /// Makes a queue with one slot. An active item has this slot.
     fn busy() -> Self {
         let queue = Self {
             limiter: LimiterCell::new(Admission::new(1)),
@@ -90,7 +91,7 @@ impl Queue {
     }
 }
 
-/// The active item does not end.
+/// An item arrives while a thread shuts the intake. The active item does not end.
 #[test]
 fn an_item_comes_while_the_intake_is_shut() {
     check_all(|| {
@@ -106,7 +107,7 @@ fn an_item_comes_while_the_intake_is_shut() {
     });
 }
 
-/// One item is listed, another item arrives, and the active item ends.
+/// While a thread shuts the intake, one item is listed, another item arrives, and the active item ends.
 #[test]
 fn items_come_and_end_while_the_intake_is_shut() {
     check(3, || {

@@ -1,15 +1,15 @@
 //! A model of [`Sideline`](crate::protocol::sideline::Sideline): an entry is put back, or put into its queue's line,
 //! while the only worker goes idle.
 //!
-//! This must not happen:
+//! The following must not happen:
 //!
 //! * worker: sees no entry;
 //! * other thread: puts an entry back or into its line, and sees that a worker runs;
 //! * worker: leaves the count, and rests. So the entry waits, and no worker takes it.
 //!
-//! The fences prevent this. The worker leaves the count, and then reads whether the sideline has an entry. The other
-//! thread shows the entry, and then reads whether a worker runs. At least one of the two threads sees what the other
-//! thread has written.
+//! The fences of the two threads prevent these steps. The worker leaves the count, and then reads whether the sideline
+//! has an entry. The other thread shows the entry, and then reads whether a worker runs. At least one of the two
+//! threads sees what the other thread has written.
 //!
 //! Red under: `put-back-shows-nothing`, `line-shows-nothing`, `push-without-fence`, `look-without-fence`.
 

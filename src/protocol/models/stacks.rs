@@ -1,10 +1,11 @@
 //! Keeps the stacks of loom's threads for reuse.
 //!
-//! loom makes new threads for each execution. To make a stack takes three system calls and some page faults. Together
-//! they take more than half of the time of a short execution. Two models that run at the same time also wait for each
-//! other in these calls. So this file defines `mmap`, `mprotect` and `munmap`, and the linker prefers these functions
-//! to the C library's. When a thread unmaps a stack, this file keeps the stack. If the thread then maps a stack of the
-//! same size, it gets the kept stack. All other calls go to the system.
+//! loom makes new threads for each execution. To make a stack takes three system calls and some page faults. Together,
+//! these calls and faults take more than half of the time of a short execution. Two models that run at the same time
+//! also wait for each other in these calls. So this file defines `mmap`, `mprotect` and `munmap`, and the linker
+//! prefers these functions to the C library's. When a thread unmaps a stack, this file keeps the stack. If the thread
+//! then maps a stack of the same size, it gets the kept stack. All other calls of these three functions go to the
+//! system.
 //!
 //! A thread keeps at most [`KEPT`] stacks, which stay mapped when the thread ends.
 #![allow(unsafe_code, reason = "these functions stand for those of the C library")]
@@ -33,7 +34,7 @@ thread_local! {
 }
 
 /// Goes through this thread's places for stacks, and changes the first place for which `change` returns a value.
-/// Returns that value.
+/// Returns that value, or `None` if there is no such place.
 fn change(change: impl Fn(Option<Stack>) -> Option<Stack>) -> Option<Stack> {
     STACKS.with(|stacks| {
         stacks.iter().find_map(|place| {

@@ -1,11 +1,11 @@
 //! Models of [`ThreadsCell`](crate::protocol::threads::ThreadsCell): a worker leaves while a manager finds no room,
 //! and a thread waits for the end of all threads.
 //!
-//! A manager that needs room either finds room, or is told when there is room. If a thread waits until all threads of
-//! every kind are gone, it is woken. It then sees everything that these threads did, including their last destructors.
-//! If a worker becomes idle while the manager asks a worker to give way, the manager finds the idle worker, or this
-//! worker leaves by itself. If several busy or idle workers are asked, exactly one of them gives way. A worker that
-//! answers a request does not end a later one.
+//! A manager that needs room for a thread either finds room, or is told when there is room. A thread that waits until
+//! all threads of every kind are gone is woken. It then sees everything that those threads did, including their last
+//! destructors. If a worker becomes idle while the manager asks a worker to give way, the manager finds the idle
+//! worker, or this worker leaves by itself. If several busy or idle workers are asked, exactly one of them gives way. A
+//! worker that answers a request to give way does not end a later request.
 //!
 //! Red under: `answers-a-later-request`, `asks-after-the-look`, `full-in-two-steps`, `gives-way-in-two-steps`,
 //! `last-thread-wakes-no-waiter`, `thread-leaves-without-release`, `threads-wait-without-acquire`, `gone-as-it-leaves`.
@@ -36,8 +36,8 @@ fn a_worker_leaves_while_the_manager_finds_no_room() {
     });
 }
 
-/// spec: E5 (stops the threads): the manager and a rescuer end, and another thread waits for the end of both. Their
-/// writes between `leaves` and `gone` stand for the writes of their thread-local destructors.
+/// spec: E5 (stops the threads): the manager and a rescuer end, and another thread waits for the end of both. The
+/// writes of both threads between `leaves` and `gone` stand for the writes of their thread-local destructors.
 #[test]
 fn the_last_destructor_ends_the_wait() {
     check(3, || {
@@ -60,7 +60,8 @@ fn the_last_destructor_ends_the_wait() {
     });
 }
 
-/// The manager makes a worker and then ends. There is no moment between the two at which all threads count as gone.
+/// The manager makes a worker and then ends. Between these two steps, there is no moment at which all threads count as
+/// gone.
 #[test]
 fn a_manager_that_ends_leaves_a_worker() {
     check_all(|| {
@@ -84,7 +85,8 @@ fn a_manager_that_ends_leaves_a_worker() {
     });
 }
 
-/// Answers a request for a pool with this number of idle workers, one of which leaves.
+/// Answers a request to give way on behalf of a pool that has this number of idle workers. Returns whether one of these
+/// workers leaves.
 fn answer(threads: &ThreadsCell, idle: &Mutex<usize>) -> bool {
     threads.rested(|| {
         let mut idle = idle.lock();
@@ -113,8 +115,8 @@ fn an_idle_worker_is_found_or_leaves_by_itself() {
     });
 }
 
-/// spec: E2.5 (work waits, never for ever): an idle worker leaves, and the manager asks for another pool at that
-/// moment.
+/// spec: E2.5 (work waits, never for ever): an idle worker leaves, and at that moment the manager asks a worker to give
+/// way for another pool. The second request stays open.
 #[test]
 fn the_answer_to_a_request_does_not_end_a_later_request() {
     check_all(|| {
@@ -134,7 +136,7 @@ fn the_answer_to_a_request_does_not_end_a_later_request() {
     });
 }
 
-/// spec: E2.5: one idle worker leaves for each request.
+/// spec: E2.5: two idle workers answer one request to give way, and exactly one of them leaves.
 #[test]
 fn one_of_two_idle_workers_leaves() {
     check_all(|| {

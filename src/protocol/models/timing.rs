@@ -1,8 +1,8 @@
 //! Models of [`RateCell`](crate::protocol::timing::RateCell) and [`Recorder`](crate::protocol::timing::Recorder):
 //! timing is switched off while a worker adapts the rate, and a reader loads a histogram while workers write to it.
 //!
-//! The documentation of the cells explains what could go wrong. If a worker counted an item first, the following could
-//! happen in the histogram:
+//! The documentation of the cells explains what could go wrong. If a worker counted an item before it raised the sum
+//! and the maximum, the following could happen:
 //!
 //! * worker: counts the item;
 //! * reader: loads the counts, the sum and the maximum;
@@ -22,7 +22,7 @@ use crate::policy::histogram::Histogram;
 use crate::policy::sampling::Rate;
 use crate::protocol::timing::{RateCell, Recorder};
 
-/// spec: O1.8 (switched at run time)
+/// spec: O1.8 (timing is switched at run time)
 #[test]
 fn timing_that_is_switched_off_stays_off() {
     check_all(|| {

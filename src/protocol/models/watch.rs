@@ -1,7 +1,7 @@
 //! Models of the watched bit: which thread tells the manager that a saturated pool has work.
 //!
-//! The manager stops watching while issuers push items to a pool whose only worker never comes back. Afterwards the
-//! pool is watched, and exactly one thread was told to notify the manager.
+//! The manager stops watching while issuers push items to a pool whose only worker never comes back. After these steps,
+//! the pool is marked as watched, and exactly one thread was told to notify the manager.
 //!
 //! Red under: `push-without-fence`, `look-without-fence`, `watch-is-not-told`.
 
@@ -80,7 +80,8 @@ fn two_issuers_tell_the_manager_once() {
     });
 }
 
-/// The worker takes the first item. If another item is left, the pool is watched.
+/// A worker takes the first of two items while the manager stops watching. If an item is left, the pool is marked as
+/// watched.
 #[test]
 fn a_worker_takes_an_item_while_the_manager_stops_watching() {
     check(3, || {

@@ -1,7 +1,7 @@
 //! Models of [`WorkerCell`](crate::protocol::worker::WorkerCell): a word with one writer at a time.
 //!
-//! A woken worker that has not parked yet sees what its waker wrote. The right to write passes from the owner to the
-//! thread that takes the worker off the idle stack, and back. No write is lost.
+//! A woken worker that has not parked yet sees what its waker wrote. The right to write the word passes from the worker
+//! to the thread that takes the worker off the idle stack, and back. No write to the word is lost.
 //!
 //! Red under: `worker-without-acquire`, `worker-without-release`.
 

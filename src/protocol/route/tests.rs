@@ -28,7 +28,8 @@ fn an_entry_is_late_if_the_route_has_come_back_plugged() {
     assert_eq!(route.open(), Some(&raw const pools[1]));
 }
 
-/// spec: A4.3: a late entry plugs an open route while an entry may lie in the pool that the route leads to.
+/// spec: A4.3: a late entry plugs an open route while an entry may lie in the pool that the route leads to. The next
+/// turn still pushes a marker to this pool.
 #[test]
 fn a_turn_marks_the_entries_of_a_pool_though_a_late_entry_has_plugged_the_route() {
     let pools = [0_u64, 1, 2].map(|name| (name, Rc::new(())));
@@ -71,9 +72,9 @@ const ISSUERS: usize = 3;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum At {
     Begin,
-    /// The issuer has read the route.
+    /// The issuer has read the route, which led to this pool.
     Read(usize),
-    /// The issuer has pushed to that pool, and has not read the route again.
+    /// The issuer has pushed an entry to this pool, and has not read the route again since.
     Pushed(usize),
 }
 
@@ -118,7 +119,7 @@ impl Model {
         (0..POOLS).find(|pool| self.name(*pool) == name).unwrap()
     }
 
-    /// Returns whether the pool is kept open.
+    /// Returns whether the route has a user of the pool, which keeps the pool open.
     fn is_used(&self, pool: usize) -> bool {
         Rc::strong_count(&self.users[pool]) > 1
     }
@@ -159,7 +160,8 @@ impl Model {
         }
     }
 
-    /// Pops an entry. Returns false if the pool has no entry, or if the pool is closed and so has no workers.
+    /// Pops the first entry of the pool's worklist. Returns false if the pool has no entry, or if the pool is closed
+    /// and so has no workers.
     fn pop(&mut self, pool: usize) -> Result<bool, TestCaseError> {
         if !self.is_used(pool) {
             return Ok(false);

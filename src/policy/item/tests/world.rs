@@ -1,9 +1,9 @@
-//! A simulated world of items, their slow-path states, lists, timers and a clock. All its parts are plain data. The
-//! tests compare them with a plain model of each item.
+//! A simulated world of items, their slow-path states, lists, timers and a clock. The world consists of plain data. The
+//! tests compare it with a plain model of each item.
 //!
 //! In the engine, other threads can make steps after a transition has answered `Slow`, and before the thread has taken
-//! the slow-path state's lock. Here, a step that waits for the lock is *late*, and continues at [`Step::GoOn`]. An
-//! operation that holds the lock from its beginning is one step.
+//! the slow-path state's lock. In this world, a step that waits for the lock is *late*, and continues at
+//! [`Step::GoOn`]. An operation that holds the lock from its beginning is one step.
 
 #![forbid(unsafe_code)]
 
@@ -382,8 +382,8 @@ impl World {
         assert_eq!(wanted.is_some(), was_pending);
     }
 
-    /// Does the same as [`taken_back`](Self::taken_back). Also removes everything that belongs to the submission from
-    /// the slow-path state.
+    /// Does the same as [`taken_back`](Self::taken_back), and removes everything that belongs to the cancelled
+    /// submission from the slow-path state.
     fn taken_back_slowly(&mut self, id: usize, was_pending: bool) {
         self.taken_back(id, was_pending);
         if was_pending {
@@ -515,7 +515,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 0..100)
 }
 
-/// Returns the number of test cases: the value of `CMWQ_ITEM_CASES`, or 5 000 if that is not set.
+/// Returns the number of test cases: the value of `CMWQ_ITEM_CASES`, or 5 000 if this variable is not set.
 fn cases() -> u32 {
     std::env::var_os("CMWQ_ITEM_CASES").map_or(5_000, |cases| {
         let number = cases.to_str().and_then(|cases| cases.parse().ok());
@@ -528,9 +528,9 @@ proptest! {
 
     /// spec: W2, W3.1, W5.2, F1.2, F2, F3, Q4. Compares the word with a plain model, in virtual time. An item runs at
     /// most once at a time. An accepted submission that is not cancelled leads to exactly one run, in the shard to
-    /// which it was queued. A cancelled submission leads to no run. If a flush waits for an entry, no submission that
-    /// came after the flush runs by this entry. Each waiting thread is woken after its submission has ended, and never
-    /// earlier. Every entry is completed once. No state is left behind.
+    /// which it was queued. A cancelled submission leads to no run. If a flush waits for an entry, this entry is not
+    /// used for the run of a submission that came after the flush. Each waiting thread is woken after its submission
+    /// has ended, and never earlier. Every entry is completed once. At the end, no item leaves any state behind.
     #[test]
     fn agrees_with_a_plain_model(steps in steps()) {
         let mut world = World::default();

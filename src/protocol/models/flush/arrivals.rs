@@ -1,7 +1,7 @@
 //! An item is on its way to the waiting list while a flush begins. A later item arrives and waits for the flush.
 //!
-//! The later item does not take the only slot before the earlier item has had this slot. So no flush waits for ever,
-//! and both items run.
+//! The later item does not take the limiter's only slot before the earlier item has had this slot. So no flush waits
+//! for ever, and both items run.
 //!
 //! Red under: `later-item-is-not-held`, `arrival-is-not-told`, `tickets-end-with-the-count`,
 //! `comes-twice-with-a-ticket`.
@@ -34,7 +34,8 @@ impl World {
         &self.queue.parts
     }
 
-    /// Does what an issuer does with an item that was told to wait. The calls have the engine's order.
+    /// Does what an issuer does with an item that was told to wait. This function makes its calls in the same order as
+    /// the engine.
     fn bring(&self, item: Item) {
         let Some(ticket) = item.ticket else {
             self.list.borrow_mut().push_back(item);
@@ -135,9 +136,9 @@ fn a_later_item_does_not_take_the_slot_of_an_item_on_its_way() {
     });
 }
 
-/// spec: F1.6: a second flush begins after the later item was admitted. A third item, the latest, then waits for that
-/// flush. If the later item has no slot, the issuer brings the latest item to the list before the later item. All
-/// counted items may already have ended by that time.
+/// spec: F1.6: a second flush begins after the later item was admitted. A third item, the latest, then waits for the
+/// second flush. If the later item has no slot, the issuer brings the latest item to the list before the later item.
+/// All counted items may already have ended by that time.
 #[test]
 fn the_latest_item_does_not_take_the_slot_of_a_held_item() {
     check(2, || {

@@ -1,7 +1,7 @@
 //! A reusable item was cancelled, and its entry is on a list. The item is submitted again while a flush begins or
 //! waits.
 //!
-//! A flush that began before this submission does not wait for the run of the submission.
+//! A flush that began before the second submission does not wait for the run of that submission.
 //!
 //! Red under: `flush-waits-unseen`, `former-entry-comes-first`.
 
@@ -59,8 +59,8 @@ impl Work {
     }
 }
 
-/// spec: F1.2: the flush waits only for the former entry, and the run waits for the flush. The entries may be popped
-/// in either order.
+/// spec: F1.2: the flush waits only for the former entry of the item, and the item's run waits for the flush. The
+/// entries may be popped in either order.
 #[test]
 fn a_flush_does_not_wait_for_an_item_that_is_submitted_again() {
     check(2, || {

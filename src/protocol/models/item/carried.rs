@@ -38,7 +38,8 @@ impl Model {
     }
 }
 
-/// spec: I2.3 (the submission that makes the item pending decides): two issuers and a worker.
+/// spec: I2.3 (the submission that makes the item pending decides): two issuers submit an item with values while a
+/// worker runs the item. Each run finds the value of the submission that made the item pending.
 #[test]
 fn each_run_finds_what_its_submission_carries() {
     check(3, || {
@@ -97,8 +98,8 @@ fn a_cancel_returns_the_value_or_the_run_finds_it() {
     });
 }
 
-/// spec: I2.3: an item that carries a value runs. Meanwhile the item is submitted again with another value. A thread
-/// that waits for the first run learns of its end.
+/// spec: I2.3: an item runs with the value of its submission. Meanwhile an issuer submits the item again with another
+/// value. A thread that waits for the first run learns of its end.
 #[test]
 fn a_value_waits_while_the_item_runs() {
     check(2, || {

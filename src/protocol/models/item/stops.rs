@@ -1,4 +1,4 @@
-//! Models of a run that a thread asks to stop.
+//! Models in which a thread asks a run to stop.
 //!
 //! Red under: `item-stop-forgets-the-alarm`, `item-listens-without-a-look`, `item-end-keeps-the-stop`.
 
@@ -18,7 +18,7 @@ impl Wake for Ring {
 }
 
 impl Model {
-    /// Queues the item and begins its run on the calling thread.
+    /// Submits the item, and begins its run on the calling thread.
     fn begin(&self) -> Entry {
         self.queue(0);
         assert!(self.lists[0].pop());
@@ -29,7 +29,7 @@ impl Model {
     }
 }
 
-/// spec: I3.3 (a run that listens is told)
+/// spec: I3.3 (a run that listens for a request to stop is told of the request)
 #[test]
 fn a_run_that_listens_is_told() {
     check(3, || {
@@ -51,7 +51,7 @@ fn a_run_that_listens_is_told() {
     });
 }
 
-/// spec: I3.3 (a stop reaches only one run)
+/// spec: I3.3 (a request to stop reaches only one run)
 #[test]
 fn a_stop_reaches_only_one_run() {
     check(3, || {

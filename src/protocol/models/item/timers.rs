@@ -1,4 +1,4 @@
-//! Models of items with a timer: the timer fires while another thread cancels or moves it.
+//! Models of items with a timer: the timer fires while another thread cancels the item or moves it to another timer.
 //!
 //! Red under: `fire-without-asking`, `cancel-leaves-the-timer`, `arm-leaves-the-entry`,
 //! `armed-counts-as-listed`, `fire-in-two-steps`.
@@ -18,8 +18,8 @@ fn a_timer_fires_while_it_is_cancelled() {
     });
 }
 
-/// spec: W5.2 (`reschedule` races with firing): the item is moved to a second timer, and the first timer may be due
-/// already.
+/// spec: W5.2 (`reschedule` races with firing): a thread moves the item to a second timer while the manager may already
+/// fire the first timer.
 #[test]
 fn a_timer_fires_while_it_is_moved() {
     check(3, || {
@@ -35,8 +35,8 @@ fn a_timer_fires_while_it_is_moved() {
     });
 }
 
-/// spec: W5: the manager has taken a timer off the list, and the item is moved to another timer before the first timer
-/// fires. The first timer does not fire.
+/// spec: W5: the manager has taken a timer off the list, and a thread moves the item to another timer before the first
+/// timer fires. The first timer does not fire.
 #[test]
 fn a_timer_that_was_moved_does_not_fire() {
     check_all(|| {
@@ -51,7 +51,7 @@ fn a_timer_that_was_moved_does_not_fire() {
     });
 }
 
-/// spec: W5.2: an item that was submitted is moved to a later time, perhaps while its run begins.
+/// spec: W5.2: a thread moves a submitted item to a later time, perhaps while a worker begins the item's run.
 #[test]
 fn an_item_is_moved_to_later_while_it_begins() {
     check(3, || {
@@ -82,7 +82,8 @@ fn a_cancelled_entry_is_popped_while_the_timer_fires() {
     });
 }
 
-/// Like the previous test, but the timer submits the item to a shard whose list does not hold the entry.
+/// A worker pops the cancelled entry of an armed item while the item's timer fires. The timer submits the item to
+/// another shard than the shard of the cancelled entry.
 #[test]
 fn a_timer_submits_its_item_to_another_shard() {
     check(3, || {
@@ -98,8 +99,8 @@ fn a_timer_submits_its_item_to_another_shard() {
     });
 }
 
-/// An item runs, and holds its next entry. Then the item is moved to a later time, and the entry that it holds is
-/// completed.
+/// An item runs, and holds its next entry. Then a thread moves the item to a later time, and completes the entry that
+/// the item holds.
 #[test]
 fn an_item_that_runs_and_is_pending_is_moved_to_later() {
     check(3, || {
@@ -115,7 +116,7 @@ fn an_item_that_runs_and_is_pending_is_moved_to_later() {
     });
 }
 
-/// The timer holds the last handle.
+/// The timer of an armed item holds the item's last handle. The item runs, and is then freed.
 #[test]
 fn an_item_whose_timer_has_the_last_handle_runs_and_is_freed() {
     check_all(|| {

@@ -1,12 +1,12 @@
-//! Models of waits for an item, of cancels that wait for its run, and of the order of an ordered queue.
+//! Models of waits for an item, of cancels that wait for the item's run, and of the order of an ordered queue.
 //!
 //! Red under: `end-forgets-who-waits`, `begin-leaves-who-waits`, `cancel-forgets-who-waits`,
 //! `queue-though-disabled`, `ordered-revives`, `stale-comes-last`, `signal-without-acquire`, `signal-without-release`.
 
 use super::*;
 
-/// spec: F3.2 (cancel_and_wait waits for the running one and keeps requeues out): afterwards the item neither runs nor
-/// is pending, even if its run submits it again.
+/// spec: F3.2 (cancel_and_wait waits for the running one and keeps requeues out): after the cancel, the item neither
+/// runs nor is pending, even if the item's run submits the item again.
 #[test]
 fn a_cancel_waits_for_a_run_that_submits_the_item_again() {
     check(3, || {
@@ -20,8 +20,9 @@ fn a_cancel_waits_for_a_run_that_submits_the_item_again() {
     });
 }
 
-/// spec: F2.1 (waits for the last submission at call time): after the flush, its thread sees what the run has written.
-/// The run submits the item again. The flush does not wait for this next submission, which never runs in this model.
+/// spec: F2.1 (waits for the last submission at call time): after the flush, the flushing thread sees what the run has
+/// written. The run submits the item again. The flush does not wait for this next submission, which never runs in this
+/// model.
 #[test]
 fn a_flush_waits_for_the_run_and_not_for_the_next_one() {
     check(3, || {
@@ -75,7 +76,8 @@ fn a_flush_ends_when_the_submission_is_cancelled() {
     });
 }
 
-/// spec: F2 (flush of an armed item), W5.4: the flusher fires the timer, unless the manager fires it at that moment.
+/// spec: F2 (flush of an armed item), W5.4: the flusher fires the timer, unless the manager fires the timer at that
+/// moment.
 #[test]
 fn a_flush_fires_the_timer_of_an_armed_item() {
     check(3, || {
@@ -97,7 +99,7 @@ fn a_flush_fires_the_timer_of_an_armed_item() {
 }
 
 /// spec: Q4.3 (in queueing order): a cancelled item that is submitted again has two entries, and the later entry runs
-/// it.
+/// the item.
 #[test]
 fn in_an_ordered_queue_a_cancelled_entry_is_not_used_again() {
     check(4, || {
@@ -111,8 +113,8 @@ fn in_an_ordered_queue_a_cancelled_entry_is_not_used_again() {
     });
 }
 
-/// spec: Q4.3: the first of two entries does not run the item, even if the item is cancelled and submitted again
-/// meanwhile.
+/// spec: Q4.3: the first of an item's two entries, whose submission was cancelled, does not run the item. A thread then
+/// cancels the item and submits it again while a worker pops the second entry.
 #[test]
 fn in_an_ordered_queue_the_oldest_entry_is_the_cancelled_one() {
     check(3, || {

@@ -1,7 +1,7 @@
-//! Models of tasks that wait: for a one-shot through its handle, and for a signal.
+//! Models of a task that waits for a one-shot through the one-shot's handle, and of a task that waits for a signal.
 //!
-//! When the result is stored, the task that waits for the result is woken, and then sees it. A dropped handle removes
-//! its own alarm, and no other alarm.
+//! When the result is stored, the task that waits for the result is woken, and then sees the result. A dropped handle
+//! removes its own alarm, and no other alarm.
 //!
 //! Red under: `finish-forgets-the-task`, `task-watches-without-the-bit`, `signal-forgets-the-task`,
 //! `alarm-after-the-look`, `handle-detaches-before-its-alarm`.
@@ -35,7 +35,7 @@ impl Wake for Task {
     }
 }
 
-/// Polls until the item has ended.
+/// Polls the handle until the item has ended.
 fn await_handle(cell: &Shared) {
     loop {
         let task = Task::new();
@@ -65,7 +65,7 @@ fn a_handle_that_was_polled_is_joined() {
     });
 }
 
-/// spec: I1.2 (a dropped future leaves nothing behind, and takes nothing along)
+/// spec: I1.2 (a dropped future leaves no alarm behind, and removes no alarm of another item)
 #[test]
 fn a_handle_that_is_dropped_removes_only_its_own_alarm() {
     check(3, || {

@@ -1,7 +1,8 @@
 //! Models of a handle that asks its item to stop, and of a joining thread that waits for both an item and a token.
 //!
-//! A running item that listens is told of the stop, no matter when it begins to listen. After the end of the item or of
-//! its handle, the item's alarm is gone. The alarm of the next item in the same cell stays.
+//! A running item that listens for a request to stop is told of the request, no matter when the item begins to listen.
+//! After the end of the item or of its handle, the item's alarm is gone. The alarm of the next item in the same cell
+//! stays.
 //!
 //! Red under: `stop-forgets-the-listener`, `listens-after-the-look`, `finish-leaves-the-alarm`,
 //! `handle-leaves-the-alarm`, `joiner-looks-once-for-the-token`.
@@ -55,7 +56,7 @@ fn finish(cell: &Shared) -> bool {
     }
 }
 
-/// spec: I3.3 (a running item is told)
+/// spec: I3.3 (a running item that listens is told of a request to stop)
 #[test]
 fn an_item_that_listens_is_told() {
     check(4, || {
@@ -83,13 +84,14 @@ fn an_item_that_listens_is_told() {
     });
 }
 
-/// spec: I3.3 (a stop reaches only its own item)
+/// spec: I3.3 (a request to stop reaches only the item for which it was made)
 #[test]
 fn an_alarm_does_not_outlive_its_item() {
     check(3, || {
         let cell = Cell::shared();
         let (key, own) = (cell.state.stop_key(), Ring::new());
-        // The thread that frees the cell may make the next item in the same cell. The next item listens, too.
+        // The thread that frees the cell may make the next item in the same cell. The next item also listens for a
+        // request to stop.
         let next = move |freed: bool| {
             let next = freed.then(Ring::new)?;
             assert!(wakers::watch(key, Watcher::ONLY, next.alarm(), || true));
@@ -118,7 +120,7 @@ fn an_alarm_does_not_outlive_its_item() {
     });
 }
 
-/// spec: I3.2 (nothing is left behind)
+/// spec: I3.2 (an item that has ended leaves no alarm behind)
 #[test]
 fn an_item_leaves_no_alarm_behind() {
     check(3, || {
@@ -147,7 +149,7 @@ impl Wake for Nudge {
     }
 }
 
-/// spec: I3.6 (a joiner learns of the cancel of a token)
+/// spec: I3.6 (a joining thread that waits with a token learns that the token was cancelled)
 #[test]
 fn a_joiner_gives_up_when_a_token_is_cancelled() {
     check(4, || {
