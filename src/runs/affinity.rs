@@ -1,5 +1,5 @@
-//! The three tables of the kernel documentation's *Affinity Scopes and Performance*. The engine repeats their benchmark
-//! on a simulated machine, in order to explain the numbers.
+//! The three tables of the kernel documentation's *Affinity Scopes and Performance*. The engine repeats the benchmark
+//! of these tables on a simulated machine, in order to explain the numbers.
 //!
 //! `cargo test --release --lib runs::affinity -- --nocapture` prints the results beside the documentation's numbers.
 //!
@@ -110,7 +110,8 @@ struct Books {
     last_done: AtomicU64,
 }
 
-/// The blocks that have come back. Each is stored as the number of the cache under which it was written.
+/// The blocks that have come back to their issuer. Each block is stored as the number of the cache under which it was
+/// written.
 type Done = Arc<(Mutex<VecDeque<usize>>, Sleeper)>;
 
 fn own_cache() -> usize {

@@ -44,8 +44,8 @@ fn queue(queue: &WorkQueue, time: Duration) {
     assert!(queue.spawn_detached(move || burn(time)).is_ok());
 }
 
-/// Queues items that take 500 ns each, and pauses for 450 ns after each item. So a single worker is nearly fast
-/// enough.
+/// Queues items that take 500 ns each, and pauses for 450 ns after each item. So a single worker is nearly fast enough
+/// for the stream.
 fn stream(queue: &WorkQueue, items: usize) {
     for _ in 0..items {
         self::queue(queue, Duration::from_nanos(500));
@@ -103,8 +103,8 @@ fn a_stream_of_short_items_wakes_few_workers() {
     });
 }
 
-/// spec: C3.4 (the bound): a few items come behind a long one, and no other items follow. The manager's next
-/// check finds them.
+/// spec: C3.4 (the bound): a few items come behind a long one, and no other items follow. The manager's next check
+/// finds these few items.
 #[test]
 fn a_few_items_behind_a_long_one_start_on_a_free_cpu_after_one_check() {
     for later in (0..10).map(|n| 171 * n) {
@@ -125,7 +125,7 @@ fn a_few_items_behind_a_long_one_start_on_a_free_cpu_after_one_check() {
 }
 
 /// spec: C3.4 (the bound): a few items of a weighted queue come behind a long item. They wait in the queue's line, and
-/// workers take them by turns. The manager's next check finds them.
+/// workers take them by turns. The manager's next check finds these few items.
 #[test]
 fn a_few_items_of_a_weighted_queue_start_on_a_free_cpu_after_one_check() {
     for later in (0..10).map(|n| 171 * n) {

@@ -25,7 +25,7 @@ const FAMINE: Duration = Duration::from_secs(1);
 /// The times at which the items of each queue began.
 type Begins = Arc<Mutex<Vec<Vec<Duration>>>>;
 
-/// An executor of few threads.
+/// An executor that may have only a few threads, and the times at which its items began.
 struct Setup {
     executor: Executor,
     begins: Begins,
@@ -112,7 +112,7 @@ fn take_turns(high: &[bool], length: Duration, count: usize) {
             let longest = ends.zip(&begins).map(|(before, begin)| *begin - before).max().unwrap();
             assert!(longest <= bound, "{number} of {high:?} waits for {longest:?}, {length:?} each");
         }
-        // There is at most one switch per turn.
+        // The place of the only thread goes to another pool at most once per turn.
         let makespan = length * (high.len() * count) as u32;
         let most = makespan.as_nanos() / TURN.max(length).as_nanos() + 2 * high.len() as u128;
         let made = (machine::threads() - before) as u128;
@@ -133,7 +133,8 @@ fn streams_that_share_one_thread_take_turns() {
     }
 }
 
-/// spec: E2.5 (high priority first): one item of high priority arrives while many streams run.
+/// spec: E2.5 (high priority first): one item of high priority arrives while many streams run. It waits for two turns
+/// at most.
 #[test]
 fn an_item_of_high_priority_waits_for_two_turns_at_most() {
     run(Config::new(6), || {

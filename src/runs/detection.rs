@@ -7,15 +7,15 @@
 //! * The worker's word says that it runs, its thread sleeps, and one more sleeper may be taken out. Bound: [`LONGEST`].
 //! * The worker's word says that it runs, its thread uses the CPU of a per-CPU pool, and one more hog may be taken out.
 //!   Bound, in CPU time: [`LONGEST`] + 2 × ([`SHORTEST`] + the greater of [`LONGEST`] and the threshold). The factor is
-//!   2 because the count of CPU time restarts after a sleep, such as one for a lock. If the threshold is short, it also
-//!   restarts when the number of sleeps is first read.
+//!   2 because the count of CPU time restarts after a sleep, such as one for a lock. If the threshold is short, the
+//!   count also restarts when the number of sleeps is first read.
 //! * The worker's word says that it may block. Bound: [`LONGEST`] + [`MAY_BLOCK`] + [`SHORTEST`].
 //! * The worker was found asleep, and uses the CPU again. Bound: [`LONGEST`].
 //!
-//! One more worker *may be taken out* if one of two conditions holds. First, the number of workers that are out for
-//! this reason is below the number of CPUs that the pool keeps busy. Second, the gap since the last finding is over.
-//! Each sleeper that has come back may permit one more finding of a sleeper before the gap is over. The numbers are
-//! those that the documentation promises, and a separate formula computes the gap here.
+//! One more worker *may be taken out* if one of two conditions holds. First, the number of workers that are out of the
+//! count for this reason is below the number of CPUs that the pool keeps busy. Second, the gap since the last finding
+//! is over. Each sleeper that has come back may permit one more finding of a sleeper before the gap is over. The
+//! numbers are those that the documentation promises, and a separate formula computes the gap here.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -52,7 +52,7 @@ enum Why {
     Hog,
 }
 
-/// The reason why a worker should be found.
+/// The reason why the detector should find a worker.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Case {
     Sleeps,
@@ -61,7 +61,7 @@ enum Case {
     RunsAgain,
 }
 
-/// A worker that should be found.
+/// A worker that the detector should find.
 #[derive(Clone, Copy, Debug)]
 struct Overlooked {
     case: Case,
@@ -74,17 +74,17 @@ struct Overlooked {
     has_run: bool,
 }
 
-/// The workers that were found, and those that were overlooked.
+/// The workers that the detector has found, and those that it has overlooked so far.
 struct Detective {
     detection: Detection,
     hogs: Option<Duration>,
-    /// The time of the last look.
+    /// The time of the last look at the pools.
     looked: Time,
     /// For each pool and reason, the earliest time at which the last finding may have been made.
     last: HashMap<(String, Why), Time>,
     /// For each pool, the end of the last moment at which the pace permitted no further hog.
     paced: HashMap<String, Time>,
-    /// For each pool, the number of sleepers that have come back.
+    /// For each pool, the number of sleepers that have come back into the count.
     returns: HashMap<String, usize>,
     /// For each thread, its word at the last moment, whether it slept, and how many times it had slept.
     before: HashMap<Tid, (WorkerState, bool, u64)>,
@@ -127,8 +127,8 @@ fn is_out(phase: Phase, why: Why) -> bool {
         }
 }
 
-/// Returns the gap before the next finding. `beyond` is the number of workers that are out beyond the permitted
-/// number.
+/// Returns the gap between the last finding and the next one. `beyond` is the number by which the workers that are out
+/// exceed the permitted number.
 fn gap(why: Why, beyond: usize) -> Duration {
     let (first, growth, longest) = match why {
         Why::Asleep => (200e-6, 1.25_f64, 10.0),
@@ -205,7 +205,7 @@ impl Detective {
     }
 
     /// Returns the time from which one more worker may be found, if `out` workers are out. `returns` is the number of
-    /// sleepers that have come back. Each of them permits one finding before the gap is over.
+    /// sleepers that have come back. Each such sleeper permits one finding before the gap is over.
     fn permitted_from(&self, pool: &Pool, why: Why, out: usize, returns: usize) -> Time {
         let cpus = pool.running.load().target().map_or(usize::MAX, |target| target as usize);
         let spared = cpus.saturating_add(returns);

@@ -39,7 +39,7 @@ fn tenant(name: &str, weight: Option<u32>) -> WorkQueueBuilder {
     }
 }
 
-/// Queues items of this length.
+/// Queues `items` items, each of which runs for `length`.
 fn backlog(queue: &WorkQueue, items: usize, length: Duration) {
     assert!(queue.items((0..items).map(|_| move || burn(length))).spawn_detached().is_ok());
 }
@@ -55,7 +55,7 @@ fn visit(queue: &WorkQueue, length: Duration, waits: &Arc<Mutex<Vec<Duration>>>)
 }
 
 /// spec: B3.3: a tenant has up to 10^6 queued items of 10 ms. An item of another tenant begins when the next item of
-/// the pool ends. So it waits for 10 ms at most.
+/// the pool ends. So this item waits for 10 ms at most.
 #[test]
 fn an_item_waits_for_one_item_of_a_backlog_of_any_length() {
     const LENGTH: Duration = Duration::from_millis(10);
@@ -82,8 +82,8 @@ fn an_item_waits_for_one_item_of_a_backlog_of_any_length() {
 }
 
 /// spec: B3.3: the first item of a backlog is long, so the pool expects that the next item is long, too. An item of
-/// another tenant begins when this next item ends, although this next item is short. So do later items of the other
-/// tenant, which uses less than its share.
+/// another tenant begins when this next item ends, although this next item is short. Later items of the other tenant,
+/// which uses less than its share, also wait for one item at most.
 #[test]
 fn an_item_waits_for_one_item_even_if_a_longer_one_was_expected() {
     on_machine(1, |executor| {
@@ -143,7 +143,7 @@ fn used(cpus: usize, tenants: &[(Option<u32>, Duration)], time: Duration) -> Vec
 }
 
 /// Checks that each queue has used its share. The use may differ from the share by 5 %. If the items last 1 ms or more,
-/// it may also differ by one item.
+/// the use may also differ by the length of one item.
 fn share_by_weight(cpus: usize, tenants: &[(Option<u32>, Duration)], time: Duration) {
     let used = used(cpus, tenants, time);
     let weights: f64 = tenants.iter().map(|(own, _)| weight(*own)).sum();
@@ -196,7 +196,7 @@ fn a_lone_queue_gets_all_cpus() {
     }
 }
 
-/// spec: B3.4: a queue that has only one item at a time does not get more than its share.
+/// spec: B3.4: a queue that runs only one item at a time does not get more than its share.
 #[test]
 fn an_ordered_queue_pays_for_its_items() {
     let (ordered, other) = on_machine(2, |executor| {
@@ -272,14 +272,15 @@ fn items_of_weighted_queues_go_to_free_pods() {
     });
 }
 
-/// spec: B3.2, B3.7: a worker that is shed, and a worker that finds no further item, report what their items have used.
+/// spec: B3.2, B3.7: a worker that stops because one worker too many runs reports the CPU time of its last item. So
+/// does a worker that finds no further item.
 #[test]
 fn each_worker_reports_its_last_turn() {
     for cpus in [1, 2] {
         let used = on_machine(cpus, |executor| {
             let queue = tenant("tenant", Some(100)).build_on(executor).unwrap();
             let blocked = tenant("blocked", Some(100)).build_on(executor).unwrap();
-            // The item blocks, so another worker takes its place. When it goes on, one worker too many runs.
+            // The item blocks, so another worker takes its place. When the item goes on, one worker too many runs.
             assert!(blocked.spawn_detached(|| crate::blocking(|| pause(ms(5)))).is_ok());
             backlog(&queue, 1, ms(1));
             backlog(&queue, 1, ms(100));
@@ -291,7 +292,7 @@ fn each_worker_reports_its_last_turn() {
     }
 }
 
-/// spec: B3.7: the counters of the snapshot.
+/// spec: B3.7: a snapshot shows each queue's turns, its CPU time and the number of its waiting items.
 #[test]
 fn a_snapshot_shows_what_each_queue_has_used_in_its_turns() {
     on_machine(2, |executor| {

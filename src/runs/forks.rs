@@ -29,8 +29,8 @@ fn now() -> Duration {
     Duration::from_nanos(clock::now().as_nanos())
 }
 
-/// Calls `body` on a machine of this many CPUs, with this topology. Repeats this with several orders of the threads'
-/// steps.
+/// Calls `body` on a machine of this many CPUs, with this topology. Repeats the call with several orders of the
+/// threads' steps.
 fn always(cpus: usize, topology: &'static str, body: impl Fn(&Executor, &WorkQueue) + Send + Sync + 'static) {
     always_with(Detection::Sampling, cpus, topology, body);
 }
@@ -70,10 +70,10 @@ fn divide_badly(time: Duration, leaf: Duration) {
     join(|| divide_badly(time / 5, leaf), || divide_badly(time - time / 5, leaf));
 }
 
-/// spec: W7.8, W7.14: a recursion uses all CPUs, also those of other caches. In each pool, it needs at most one worker
-/// more than the pool has CPUs, or two more if the pool has siblings. A worker may wait for a lock whose holder has
-/// lost its CPU for a slice of time. The detector may find such a worker asleep, and add another one. So only runs
-/// without the detector count the workers.
+/// spec: W7.8, W7.14: a recursion uses all CPUs, also those of other caches. In each pool, the recursion needs at most
+/// one worker more than the pool has CPUs, or two more if the pool has siblings. A worker may wait for a lock whose
+/// holder has lost its CPU for a slice of time. The detector may find such a worker asleep, and add another one. So the
+/// test counts the workers only in runs without the detector.
 #[test]
 fn a_recursion_uses_all_cpus_and_needs_hardly_more_threads() {
     // The topology, the number of CPUs, the permitted number of workers in a pool, and the permitted time in percent
@@ -127,7 +127,7 @@ fn a_fork_begins_at_once_on_a_free_cpu() {
 }
 
 /// The items fork while the manager ends its watch of the pool, because it has found nothing to do. The manager then
-/// checks for work, as this thread does.
+/// checks for work. In this test, the test's own thread takes these steps of the manager.
 #[test]
 fn forks_of_a_full_pool_are_watched_although_the_watch_has_just_ended() {
     always(2, "l3:1 core:2 pu:1", |executor, queue| {
@@ -279,8 +279,8 @@ fn a_fork_begins_when_a_sleeper_is_found() {
     });
 }
 
-/// spec: W7.14: a thread that waits for a fork takes the parts of this fork. It takes no fork that the fork's worker
-/// makes after this fork has ended.
+/// spec: W7.14: a thread that waits for a fork takes the parts of this fork. The thread takes no fork that the fork's
+/// worker makes after the awaited fork has ended.
 #[test]
 fn a_fork_that_is_over_has_no_parts() {
     let worker = Arc::new(Worker::new(0, Phase::Between, List::new_fifo().stealer()));
@@ -297,7 +297,7 @@ fn a_fork_that_is_over_has_no_parts() {
     assert!(parts.take().is_none() && next.take() == Some(part));
 }
 
-/// spec: W7.14: two threads run parts of each other's forks in turn, and each level waits for the next one. A search
+/// spec: W7.14: two threads run parts of each other's forks in turn, and each level waits for the next level. A search
 /// for parts ends although there is an exponential number of ways through these levels.
 #[test]
 fn a_search_for_parts_visits_each_level_once() {

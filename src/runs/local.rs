@@ -87,7 +87,7 @@ fn runs_few_short_items(queue: &WorkQueue, time: Duration) {
     pause(time / 4);
 }
 
-/// Runs for 4 µs, and then queues itself again, until the time `end`.
+/// The body of an item that runs for 4 µs, and then queues itself again, until the time `end`.
 fn go_on_until(queue: &WorkQueue, end: Duration) {
     burn(micros(4));
     if now() < end {
@@ -118,7 +118,8 @@ fn queue_long_item(queue: &WorkQueue, noted: &Moments) -> Arc<Mutex<Duration>> {
     queued
 }
 
-/// spec: F8.6 (the time): the item that has queued the local item turns out to be long.
+/// spec: F8.6 (the time): the item that has queued the local item turns out to be long. The local item starts on a free
+/// CPU within 3 ms.
 #[test]
 fn a_local_item_behind_a_long_item_starts_on_a_free_cpu_within_3_ms() {
     for later in (0..20).map(|n| micros(171 * n)) {
@@ -135,7 +136,7 @@ fn a_local_item_behind_a_long_item_starts_on_a_free_cpu_within_3_ms() {
     }
 }
 
-/// spec: C1.2, F8.6: the item that has queued the local items blocks.
+/// spec: C1.2, F8.6: the item that has queued the local items blocks. Other workers then start the local items at once.
 #[test]
 fn local_items_start_when_the_item_at_work_blocks() {
     let moments = Moments::default();
@@ -161,7 +162,7 @@ fn local_items_start_when_the_item_at_work_blocks() {
     assert_eq!(moments.lock().len(), 4);
 }
 
-/// Queues itself `left` times, and counts its runs.
+/// The body of an item that queues itself `left` times, and counts its runs in `links`.
 fn link(queue: &WorkQueue, left: u64, links: &Arc<AtomicU64>) {
     links.fetch_add(1, Ordering::Relaxed);
     burn(micros(1));
@@ -171,7 +172,7 @@ fn link(queue: &WorkQueue, left: u64, links: &Arc<AtomicU64>) {
     }
 }
 
-/// spec: F8.6 (the number of items, and the time)
+/// spec: F8.6 (the number of local items that overtake another item, and the time)
 #[test]
 fn a_chain_of_local_items_overtakes_an_item_by_a_bounded_number_for_a_bounded_time() {
     let (most, longest) = with_short_items(|queue| {
@@ -293,7 +294,8 @@ fn a_local_item_does_not_wait_longer_because_another_queue_leaves_the_pool() {
     }
 }
 
-/// spec: F8.6 (the time for which local items overtake): the items of a chain suddenly become long.
+/// spec: F8.6 (the time for which local items overtake): the items of a chain suddenly become long. They overtake
+/// another item for two checks of the manager at most.
 #[test]
 fn local_items_that_become_long_overtake_another_item_for_at_most_two_checks() {
     let longest = with_short_items(|queue| {
@@ -317,7 +319,8 @@ fn local_items_that_become_long_overtake_another_item_for_at_most_two_checks() {
     assert!(longest <= 2 * LONGEST + ms(2), "{longest:?}");
 }
 
-/// Runs for `length`, and then queues itself again. Ends when `length` is 0.
+/// The body of an item that runs for `length` nanoseconds, and then queues itself again. The chain ends when `length`
+/// is 0.
 fn lengthen(queue: &WorkQueue, length: &Arc<AtomicU64>) {
     let nanos = length.load(Ordering::Relaxed);
     burn(Duration::from_nanos(nanos));

@@ -25,7 +25,8 @@ const LOST: usize = 1;
 /// The time of the first item. From then on, the pod always has work.
 const START: Duration = Duration::from_millis(390);
 
-/// The time between two items. It is a little shorter than an item, so a single CPU of the pod would not suffice.
+/// The time between two items. It is a little shorter than the run of an item, so a single CPU of the pod would not
+/// suffice.
 const PERIOD: Duration = Duration::from_millis(1);
 
 /// The time at which an item began, and the CPU.
@@ -35,9 +36,9 @@ fn now() -> Duration {
     clock::now().since(Time::default())
 }
 
-/// Queues strict items until some time after the bound. Returns when and where they began. The process loses a CPU of
-/// the pod at the time `lost`, and gets it back after the time `away`. At the time `lost`, the system moves the pod's
-/// workers to the CPUs of another pod.
+/// Queues strict items until some time after the bound. Returns when and where the items began. The process loses a CPU
+/// of the pod at the time `lost`, and gets it back after the time `away`. At the time `lost`, the system moves the
+/// pod's workers to the CPUs of another pod.
 fn begins(lost: Duration, away: Duration) -> Vec<Begin> {
     run(Config { fine: false, ..Config::new(4) }, || {
         let absence = Absence { cpu: LOST, times: lost..lost + away };
@@ -76,8 +77,8 @@ fn elsewhere() -> CpuSet {
 }
 
 /// spec: A2.3 (for at most 400 ms of running time after a CPU is lost): the pod keeps one of its CPUs. At its next
-/// check, the manager binds the workers to their pod again, whether the lost CPU is back by then or not. Until then,
-/// strict items begin where the system has put the workers.
+/// check, the manager binds the workers to their pod again, whether the lost CPU is back by then or not. Until this
+/// check, strict items begin where the system has put the workers.
 #[test]
 fn strict_items_are_in_their_pod_again_400_ms_after_a_cpu_was_lost() {
     // The manager checks at 400, 800 and 1200 ms. If it checked less often, one of these losses would be noticed late.

@@ -75,7 +75,7 @@ fn overtaken(
     })
 }
 
-/// spec: F8.7 (the number of items, and the time)
+/// spec: F8.7 (the number of items that overtake an item of another CPU, and the time)
 #[test]
 fn short_items_of_another_cpu_overtake_an_item_by_a_bounded_number_for_a_bounded_time() {
     let Overtaken { by, waits } = overtaken(1, 512, |_| micros(1));
@@ -108,19 +108,20 @@ fn an_item_waits_for_two_checks_and_one_long_item_of_another_cpu() {
 fn items_that_get_slots_overtake_an_item_of_their_cpu_by_a_bounded_number_for_a_bounded_time() {
     for max_active in [2, 8, 16, 64] {
         let Overtaken { by, waits } = overtaken(0, max_active, |_| micros(1));
-        // The sum of the items before it, of 64 items in a row, and of one for each item that the pool takes before it.
+        // The bound is the sum of the earlier items, 64 items in a row, and one for each item that the pool takes
+        // before the overtaken one.
         assert!(by <= 64 + 2 * max_active as u64 + 1, "{by} items of {max_active}");
         assert!(waits <= ms(1), "{waits:?}");
     }
 }
 
-/// spec: F8.6 (the time): the items of a row suddenly become long.
+/// spec: F8.6 (the time): items that got slots overtake an item of their CPU, and suddenly become long.
 #[test]
 fn an_item_waits_for_two_checks_and_one_long_item_that_got_a_slot() {
     for short in (20..100).step_by(2) {
         let each = move |number| if number < short { micros(1) } else { ms(5) };
         let Overtaken { by, waits } = overtaken(0, 16, each);
-        // At most 16 items with slots are before it.
+        // At most 16 items with slots are before the overtaken item.
         assert!(waits <= 2 * LONGEST + 17 * ms(5) + micros(100), "{short}: {waits:?}, behind {by} items");
     }
 }
@@ -134,9 +135,10 @@ fn long_items_that_get_slots_overtake_no_item() {
     }
 }
 
-/// Both CPUs have short items. The items of CPU 0 are *heirs*: they pass a single slot on from one to the next, and
-/// take `heirs` each. The items of CPU 1 take `others` each. Once `lead` items of CPU 0 have begun, queues an item of
-/// CPU 0 to another queue. Returns the number of items of CPU 1 that overtake this item.
+/// Both CPUs have short items. The items of CPU 0 are *heirs*: each of them runs for the duration `heirs`, and then
+/// passes the only slot on to the next one. Each item of CPU 1 runs for the duration `others`. Once `lead` items of CPU
+/// 0 have begun, queues an item of CPU 0 to another queue. Returns the number of items of CPU 1 that overtake this
+/// item.
 fn overtaken_by_others(heirs: Duration, others: Duration, lead: u64) -> u64 {
     run(Config { slice: ms(3), ..Config::new(2) }, move || {
         let executor = executor("l3:1 core:2 pu:1", |builder| builder.detection(Detection::Sampling));

@@ -9,7 +9,7 @@ use crate::sys::machine::Mutex;
 use crate::sys::machine::{self, Config, burn, pause, run, stand_on};
 use crate::{WorkQueue, is_rescuer};
 
-/// spec: P2, P2.3 (called after 10 ms, then every 100 ms)
+/// spec: P2, P2.3 (the rescuer is called after 10 ms, then every 100 ms)
 #[test]
 fn a_rescuer_is_called_after_10_ms_and_then_every_100_ms() {
     for seed in 0..20 {

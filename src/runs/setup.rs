@@ -1,4 +1,4 @@
-//! The executors on simulated machines that all runs need.
+//! Functions that make the executors and durations that the runs on simulated machines need.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ pub(super) fn micros(micros: u64) -> Duration {
     Duration::from_micros(micros)
 }
 
-/// Makes an executor with all CPUs of a machine, whose topology has this description.
+/// Makes an executor that has all CPUs of a machine. `machine` is the synthetic description of this machine.
 pub(super) fn executor(machine: &str, set: impl FnOnce(ExecutorBuilder) -> ExecutorBuilder) -> Executor {
     set(Executor::builder().topology(TopologySource::Synthetic(machine.to_owned()))).build().unwrap()
 }

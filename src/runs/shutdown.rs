@@ -1,5 +1,5 @@
-//! A shutdown whose time runs out: the threads that drop the items, and the report. Also an awaited shutdown for which
-//! no thread can be made.
+//! Tests of a shutdown whose timeout passes: which threads drop the items, and what the report says. Also a test of an
+//! awaited shutdown for which no thread can be made.
 //!
 //! Red under: `abandoned-is-emptied`, `pools-emptied-one-by-one`.
 
@@ -19,7 +19,7 @@ use crate::{Attrs, Detection, Executor, JoinHandle, ShutdownError, WorkQueue};
 
 /// The number of items that wait for the CPU.
 const ITEMS: usize = 5;
-/// The number of these items that are cancelled.
+/// The number of items that the test cancels while they wait for the CPU.
 const CANCELLED: usize = 2;
 
 /// The time at which the timeout of the shutdown ends.
@@ -85,7 +85,7 @@ fn with_late_workers(arrives: Duration, arrived: &Arc<AtomicUsize>) -> Executor 
     })
 }
 
-/// Queues an item that keeps the only CPU of its pool, and waits until it has begun.
+/// Queues an item that keeps the only CPU of its pool, and waits until this item has begun.
 fn hold(queue: &WorkQueue) -> JoinHandle<()> {
     let begins = Arc::new(Signal::new());
     let begun = Arc::clone(&begins);
@@ -98,7 +98,8 @@ fn hold(queue: &WorkQueue) -> JoinHandle<()> {
 }
 
 /// spec: E5.3 (returns what did not finish in time): each item that has not begun counts as dropped, and not as
-/// running, even if a worker of the pool looks for work meanwhile. The thread of the shutdown drops all of these items.
+/// running, even if a worker of the pool looks for work during the shutdown. The thread that performs the shutdown
+/// drops all items that have not begun.
 #[test]
 fn each_item_that_has_not_begun_is_reported_as_dropped() {
     runs(100, |seed, _| {
@@ -123,8 +124,8 @@ fn each_item_that_has_not_begun_is_reported_as_dropped() {
     });
 }
 
-/// The queue has been moved to another pool and back. So a marker in the other pool releases held items to the first
-/// pool. By then, the shutdown has dropped all items that the first pool had.
+/// A queue has been moved to another pool and back. So a marker in the other pool releases held items to the first
+/// pool. When the marker releases them, the shutdown has already dropped all items that the first pool had.
 ///
 /// spec: E5.3 (returns what did not finish in time)
 #[test]
@@ -150,8 +151,9 @@ fn items_that_a_marker_releases_are_dropped_by_the_same_thread() {
     });
 }
 
-/// spec: I1.4, E5.2 (invalid calls): the caller performs the shutdown, but does not wait for itself. While it waits for
-/// another executor, another item has its CPU. Here, the threads of that executor end only after this item.
+/// spec: I1.4, E5.2 (invalid calls): if no thread can be made for an awaited shutdown, its caller performs the
+/// shutdown, but does not wait for itself. While an item waits for another executor to end, a second item has the CPU.
+/// In this test, the threads of the other executor end only after the second item.
 #[test]
 fn without_a_thread_an_awaited_shutdown_is_performed_by_its_caller() {
     run(Config::new(1), || {

@@ -1,9 +1,9 @@
 //! The timelines of the kernel documentation, to the millisecond and in the documented order.
 //!
-//! `w0`, `w1` and `w2` are queued at 0 on one CPU. `w0` burns 5 ms, sleeps 10 ms and burns 5 ms. Each of the other two
-//! burns 5 ms and then sleeps 10 ms. The pool is cold, so even its first worker is made on demand. In the
+//! The items `w0`, `w1` and `w2` are queued at time 0 on one CPU. `w0` burns 5 ms, sleeps 10 ms and burns 5 ms. `w1`
+//! and `w2` each burn 5 ms and then sleep 10 ms. The pool is cold, so even its first worker is made on demand. In the
 //! documentation, a thread that begins to burn or ends an item waits behind all other threads that are ready at that
-//! instant. So the items of this test yield at these two points.
+//! instant. So the items of this test yield before they burn and when they end.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -93,7 +93,7 @@ fn assert_timeline(queues: &[WorkQueueBuilder], expected: &[Event]) {
     assert_eq!(found, expected);
 }
 
-/// spec: C6.1 (a), one context per CPU
+/// spec: C6.1 (a): with one execution context per CPU, the items of a queue run one after the other.
 #[test]
 fn with_max_active_1_the_items_run_one_after_the_other() {
     let expected = [
@@ -113,7 +113,7 @@ fn with_max_active_1_the_items_run_one_after_the_other() {
     assert_timeline(&[WorkQueue::per_cpu("q").max_active(1)], &expected);
 }
 
-/// spec: C6.1 (b), C1.2 (when the last running worker blocks, another one starts at once)
+/// spec: C6.1 (b), C1.2 (when the last running worker blocks, another worker starts at once)
 #[test]
 fn with_max_active_256_each_item_starts_when_the_one_before_sleeps() {
     let expected = [
@@ -154,7 +154,7 @@ fn with_max_active_2_the_third_item_waits_for_a_slot() {
     assert_timeline(&[WorkQueue::per_cpu("q").max_active(2)], &expected);
 }
 
-/// spec: C6.1 (d), C4.1, C4.2 (CPU-intensive items do not count while they run)
+/// spec: C6.1 (d), C4.1, C4.2 (CPU-intensive items do not count as running while they run)
 #[test]
 fn cpu_intensive_items_start_together_when_the_running_one_sleeps() {
     let expected = [

@@ -1,4 +1,4 @@
-//! Timers that fire while their queue is drained, or while an item waits for their item.
+//! Tests of timers that fire while their queue is drained, or while another item waits for the timer's item.
 //!
 //! Red under: `timer-leaves-the-map-first`.
 
@@ -15,7 +15,7 @@ const RUNS: u64 = if cfg!(debug_assertions) { 500 } else { 5000 };
 /// A time that is longer than each run.
 const LONG: Duration = Duration::from_secs(1);
 
-/// An item of the queue that flushes another item, at about the time at which that item's timer fires.
+/// Queues `work` with a timer. Also queues an item that flushes `work` at about the time at which this timer fires.
 fn flushes_when_due(queue: &WorkQueue, work: &Work) -> JoinHandle<Result<bool, WaitError>> {
     assert!(queue.item(work).after(ms(1)).enqueue().unwrap());
     let work = work.clone();
@@ -26,8 +26,8 @@ fn flushes_when_due(queue: &WorkQueue, work: &Work) -> JoinHandle<Result<bool, W
     queue.spawn(flushes).unwrap()
 }
 
-/// spec: F4.2 (a timer that fires during a drain is held): an item of the drained queue flushes an item in the moment
-/// in which its timer fires. The flush either finds the timer, or the timer's item is in flight already.
+/// spec: F4.2 (a timer that fires during a drain is held): an item of the drained queue flushes a second item in the
+/// moment in which the second item's timer fires. The flush finds either the timer, or the second item in flight.
 #[test]
 fn an_item_of_a_drained_queue_flushes_an_item_whose_timer_fires() {
     runs(RUNS, |seed, _trace| {
@@ -41,9 +41,9 @@ fn an_item_of_a_drained_queue_flushes_an_item_whose_timer_fires() {
     });
 }
 
-/// spec: F5.4: the holder of the only slot flushes an item in the moment in which the item's timer fires. The wait is
-/// refused, whether the flush finds the timer or the pending item, and although the firing thread may be between the
-/// two. A wait with a timeout is not checked for cycles of items, so only the check of the lane refuses it.
+/// spec: F5.4: the holder of the only slot flushes an item in the moment in which the item's timer fires. The flush is
+/// refused, whether it finds the timer or the pending item, and even if the thread that fires the timer is between the
+/// two. A flush with a timeout is not checked for cycles of items, so only the check of the lane refuses this flush.
 #[test]
 fn the_holder_of_the_only_slot_may_not_flush_an_item_whose_timer_fires() {
     runs(RUNS, |seed, _trace| {

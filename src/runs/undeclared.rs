@@ -1,5 +1,5 @@
-//! Tests of loads without guards: how soon other items start, and how long the whole load takes. The numbers are those
-//! that the documentation promises, and are not taken from the code of the policy.
+//! Tests of loads without guards: how soon other items start, and how long the whole load takes. The numbers in these
+//! tests are those that the documentation promises, and are not taken from the code of the policy.
 //!
 //! Red under: `sleepers-come-back-for-nothing`, `no-pool-is-covered`, `covered-without-sleepers`.
 
@@ -17,7 +17,7 @@ use crate::sys::machine::{self, Config, burn, pause, run, stand_on};
 use crate::sys::wait::Until;
 use crate::{AffinityScope, Attrs, Executor, WorkQueue, WorkQueueBuilder, blocking};
 
-/// A sleep may stay unnoticed for at most this long.
+/// The sleep of an item may stay unnoticed for at most this long.
 const LONGEST: Duration = Duration::from_millis(3);
 
 fn now() -> Duration {
@@ -40,8 +40,8 @@ fn note(moment: &Moment) -> impl FnOnce() + Send + 'static + use<> {
     move || *moment.lock() = Some(now())
 }
 
-/// Queues `items` items to a queue on two CPUs. `queue` makes the queue. Each item calls `body` with its number.
-/// Returns how long the load takes, and how many threads there are.
+/// Makes an executor of two CPUs, builds `queue` on it, and queues `items` items. Each item calls `body` with the
+/// item's number. Returns how long the load takes, and how many workers were made.
 fn load(
     detection: Detection,
     queue: WorkQueueBuilder,
@@ -75,8 +75,8 @@ fn sleep(guards: bool, time: Duration) {
 }
 
 /// Runs 4000 items that burn for 0.5 ms each. Every fourth item also sleeps for 5 ms, with or without a guard. The
-/// items run in one pod of two CPUs, or in two per-CPU pools. Returns how long the load takes, and how many threads
-/// there are.
+/// items run in one pod of two CPUs, or in two per-CPU pools. Returns how long the load takes, and how many workers
+/// were made.
 fn mixed(pod: bool, guards: bool, detection: Detection) -> (Duration, usize) {
     let queue = if pod { in_a_pod() } else { WorkQueue::per_cpu("per CPU") };
     load(detection, queue, 4000, move |item| {
@@ -88,7 +88,8 @@ fn mixed(pod: bool, guards: bool, detection: Detection) -> (Duration, usize) {
     })
 }
 
-/// spec: S1.8 (at most 1.15 of the ideal, at most 16 threads), S5.4 (at most 1.02 in a pod)
+/// spec: S1.8 (a load takes at most 1.15 times the ideal time, with at most 16 threads), S5.4 (at most 1.02 times in a
+/// pod)
 #[test]
 fn a_mixed_load_without_guards_stays_near_the_ideal_makespan() {
     let ideal = ms(1000);
@@ -102,7 +103,7 @@ fn a_mixed_load_without_guards_stays_near_the_ideal_makespan() {
 }
 
 /// How long pools were *covered*: in all, while a CPU was free, and after the last sleep of an item. (In a covered
-/// pool, further workers run in place of sleepers.)
+/// pool, further workers run in place of workers that sleep.)
 #[derive(Default)]
 struct Covered {
     all: Duration,
@@ -130,8 +131,8 @@ impl Covered {
 
 /// Queues 500 items on the first of several pods with two CPUs each. Then queues 500 further items, one every 0.2 ms.
 /// Each item burns for 0.5 ms. Every second item then sleeps for 5 ms without a guard. So no CPU is free at first. The
-/// later items need two and a half CPUs. At the end, queues 500 items that only burn. Returns how long the pools were
-/// covered.
+/// 500 further items need two and a half CPUs. At the end, queues 500 items that only burn. Returns how long the pools
+/// were covered.
 fn covered(pods: usize) -> Covered {
     run(machine_of(2 * pods), || {
         let covered = Arc::new(Mutex::new(Covered::default()));
@@ -173,7 +174,7 @@ fn covered(pods: usize) -> Covered {
     })
 }
 
-/// spec: S5.4 (not for long while a CPU is free or after the last sleep)
+/// spec: S5.4 (a pool is not covered for long while a CPU is free or after the last sleep of an item)
 #[test]
 fn a_pool_is_covered_only_while_that_is_of_use() {
     for pods in [1, 2, 3] {
@@ -185,7 +186,7 @@ fn a_pool_is_covered_only_while_that_is_of_use() {
 }
 
 /// Runs 2000 items that sleep for 10 ms each, at most 256 at a time, with or without a guard. The items run in one pod
-/// of two CPUs. Returns how long the load takes, and how many threads there are.
+/// of two CPUs. Returns how long the load takes, and how many workers were made.
 fn sleepers(guards: bool, detection: Detection) -> (Duration, usize) {
     load(detection, in_a_pod().max_active_total(256), 2000, move |_| sleep(guards, ms(10)))
 }
@@ -237,8 +238,8 @@ fn an_item_behind_two_hundred_spinners_starts_within_150_ms() {
     });
 }
 
-/// Runs as many items as there are CPUs. Each item waits for a later item, without a guard. Returns how long this
-/// takes. After a second, the caller ends waits that still last.
+/// Runs as many items as there are CPUs. Each item waits for a later item, without a guard. Returns how long all items
+/// take. After a second, the main thread ends the waits that still last.
 fn dependent(cpus: usize, detection: Detection) -> Duration {
     run(machine_of(cpus), || {
         let executor = on_cpus(cpus, detection);
@@ -273,7 +274,8 @@ fn items_that_wait_for_a_later_item_are_found_asleep() {
     }
 }
 
-/// Runs this item, and queues another item after the time `later`. Returns the time at which the other item begins.
+/// Runs the item `first`, and queues another item after the time `later`. Returns the time at which the other item
+/// begins.
 fn next_begins(first: impl FnOnce() + Send + 'static, later: Duration) -> Duration {
     run(machine_of(1), || {
         let executor = on_cpus(1, Detection::Sampling);
@@ -289,7 +291,7 @@ fn next_begins(first: impl FnOnce() + Send + 'static, later: Duration) -> Durati
     })
 }
 
-/// spec: S1.8 (within 5 ms by sampling)
+/// spec: S1.8 (with sampling, an item behind a sleeper starts within 5 ms)
 #[test]
 fn an_item_behind_a_sleeper_starts_within_the_longest_period() {
     for busy in (0..100).map(|n| micros(97 * n)) {
@@ -302,7 +304,7 @@ fn an_item_behind_a_sleeper_starts_within_the_longest_period() {
     }
 }
 
-/// spec: S2.4 (the next item starts within 15 ms)
+/// spec: S2.4 (an item behind a hog starts within 15 ms)
 #[test]
 fn an_item_behind_a_hog_starts_within_15_ms() {
     for later in (0..50).map(|n| micros(197 * n)) {

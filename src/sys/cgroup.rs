@@ -2,7 +2,7 @@
 //!
 //! Each level of a hierarchy may set a limit, and the smallest limit applies. If the limit of a level cannot be read or
 //! is malformed, the level counts as unlimited. Many systems have no cgroups, and containers show only a part of them.
-//! Only text files are read, so a system without these files has no limits.
+//! This module reads only text files, so it finds no limits on a system without these files.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ pub(crate) struct CpuGroups {
     membership: Option<String>,
     /// The folders of the process's own groups, each followed by the folders of the groups above it.
     folders: Vec<PathBuf>,
-    /// The quota that was read last.
+    /// The process's quota, as it was read last.
     last: Option<Quota>,
 }
 
@@ -38,7 +38,7 @@ enum Version {
 }
 
 impl CpuGroups {
-    /// Returns the process's cgroups. `last` is the quota that was read last, if one was.
+    /// Returns the process's cgroups. `last` is the quota that stays in force until the files can be read.
     pub(crate) fn of_process(last: Option<Quota>) -> Self {
         Self { last, ..Self::below("/") }
     }
@@ -78,8 +78,8 @@ impl CpuGroups {
 }
 
 /// Returns the limit that the process's cgroups set on the number of tasks (processes and their threads). The limit
-/// covers the tasks of all processes in these cgroups. Ignores a limit that cannot be read. If the process lacks
-/// descriptors or memory to read the limits, ignores all of them.
+/// covers the tasks of all processes in these cgroups. Ignores a limit that cannot be read. Ignores all limits if the
+/// process lacks descriptors or memory to read them.
 pub(crate) fn task_limit() -> Option<u64> {
     task_limit_below(Path::new("/")).ok().flatten()
 }
@@ -104,12 +104,12 @@ fn folders_of(root: &Path, membership: &str, controller: &str) -> io::Result<Vec
     Ok(groups.flat_map(|(version, path)| upwards(root, &mounts, version, path)).collect())
 }
 
-/// Returns the folder of a group and the folders above it, as far as they are visible.
+/// Returns the folder of the group `path` and the folders of the groups above it, as far as these folders are visible.
 fn upwards(root: &Path, mounts: &[Mount], version: Version, path: &str) -> Vec<PathBuf> {
     let of_version = || mounts.iter().filter(|mount| mount.version == version);
     let exact = of_version().find_map(|mount| Some((mount, below(path, &mount.root)?)));
-    // In a container, `/proc/self/cgroup` and `mountinfo` may use different roots. In that case, the visible groups are
-    // the container's groups.
+    // In a container, `/proc/self/cgroup` and `mountinfo` may use different roots. If the two roots differ, the groups
+    // that are visible in the container are the container's groups.
     let Some((mount, path)) = exact.or_else(|| Some((of_version().next()?, ""))) else {
         return Vec::new();
     };
@@ -156,7 +156,8 @@ impl Mount {
     }
 }
 
-/// Decodes a path. The system writes white space and backslashes in paths as a backslash and three octal digits.
+/// Decodes a path of `mountinfo`. The system writes white space and backslashes in paths as a backslash and three octal
+/// digits.
 fn unescape(field: &str) -> String {
     let mut parts = field.split('\\');
     let mut plain = parts.next().unwrap_or_default().to_owned();
@@ -176,8 +177,8 @@ fn unescape(field: &str) -> String {
     plain
 }
 
-/// Reads a file. Returns `None` if there is no such file, or if it cannot be read. Returns an error only if the next
-/// attempt may succeed.
+/// Reads a file. If descriptors or memory are short, returns an error, because the next attempt may succeed. Returns
+/// `None` if the file does not exist, or cannot be read for another reason.
 fn text(path: &Path) -> io::Result<Option<String>> {
     match lossy::read(path) {
         Ok(text) => Ok(Some(text)),
@@ -186,8 +187,8 @@ fn text(path: &Path) -> io::Result<Option<String>> {
     }
 }
 
-/// Returns whether the error says that the process or the system has run out of some resource. Such an error says
-/// nothing about the file.
+/// Returns whether the error says that the process or the system has run out of some resource. An error of this kind
+/// says nothing about the file that could not be read.
 fn may_be_over_soon(error: &io::Error) -> bool {
     [libc::EMFILE, libc::ENFILE, libc::ENOMEM].into_iter().any(|code| error.raw_os_error() == Some(code))
 }
@@ -328,8 +329,8 @@ mod tests {
             ("/docker/1f/sub", inside, "sub/cpu.max", true),
             ("/docker/1f/sub", inside, "cpu.max", true),
             ("/docker/1f2", inside, "2/cpu.max", false),
-            // If the paths have different roots or lead out of the namespace, the visible group counts as the process's
-            // own group.
+            // If the group's path does not lie below the mount's root, or leads out of the namespace, the visible group
+            // counts as the process's own group.
             ("/", inside, "cpu.max", true),
             ("/../other", V2, "cpu.max", true),
             ("/../other", V2, "other/cpu.max", false),
@@ -340,7 +341,7 @@ mod tests {
         }
     }
 
-    /// spec: E2.5 (a cap with a safe default)
+    /// spec: E2.5 (the smallest limit that the cgroups set on tasks applies)
     #[test]
     fn the_smallest_limit_on_tasks_counts() {
         let v1 = "33 31 0:30 / /sys/fs/cgroup/pids rw shared:10 master:1 - cgroup cgroup rw,pids";
@@ -363,7 +364,7 @@ mod tests {
         assert_eq!(tree.quota(), percent(20));
     }
 
-    /// spec: C5.3: the path of another mount may have any bytes.
+    /// spec: C5.3: a process finds its limits, even if the path of another mount is not UTF-8.
     #[test]
     fn a_path_that_is_not_utf_8_hides_no_limit() {
         let tree = Tree::new("0::/a\n", &[], &[("a/cpu.max", "50000 100000\n"), ("a/pids.max", "7\n")]);

@@ -11,7 +11,7 @@ use crate::sys::{self, machine};
 /// The origin of time, which is the time at which this process first read the clock.
 struct Origin {
     instant: Instant,
-    /// The same time in nanoseconds of `CLOCK_MONOTONIC`, which has the same zero as the coarse clock.
+    /// The origin in nanoseconds of `CLOCK_MONOTONIC`, which has the same zero as the coarse clock.
     coarse: u64,
 }
 
@@ -33,12 +33,12 @@ pub(crate) fn now() -> Time {
     Time::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
 }
 
-/// Returns this time as an `Instant` of the standard library, or `None` if it is too far in the future.
+/// Returns this time as an `Instant` of the standard library, or `None` if the time is too far in the future.
 pub(crate) fn instant(at: Time) -> Option<Instant> {
     origin().instant.checked_add(at.since(Time::default()))
 }
 
-/// Returns the present time as an `Instant`. On a made-up machine (a simulation for tests), this is the machine's time,
+/// Returns the present time as an `Instant`. On a made-up machine (a simulation for tests), returns the machine's time,
 /// counted from the origin.
 #[inline]
 #[allow(clippy::disallowed_methods, reason = "this is where time comes from")]
@@ -49,14 +49,15 @@ pub(crate) fn present() -> Instant {
     }
 }
 
-/// Returns this `Instant` of the standard library as a time. An instant before the origin becomes the origin.
+/// Converts this `Instant` of the standard library to a `Time`. An instant before the origin becomes the origin.
 pub(crate) fn time(at: Instant) -> Time {
     let nanos = at.saturating_duration_since(origin().instant).as_nanos();
     Time::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
 }
 
-/// Returns the time of the last tick of the system's clock. This tick was at most a few milliseconds ago. The call
-/// takes a fifth of the time that [`now`] takes. If the system has no such clock, returns [`now`].
+/// Returns the time of the last tick of the system's clock. The last tick was at most a few milliseconds ago. The call
+/// takes a fifth of the time that [`now`] takes. If the system has no clock that ticks, returns the same time as
+/// [`now`].
 #[inline]
 pub(crate) fn coarse() -> Time {
     if sys::PORTABLE || machine::listens() {
@@ -65,8 +66,8 @@ pub(crate) fn coarse() -> Time {
     Time::from_nanos(imp::coarse_nanos().saturating_sub(origin().coarse))
 }
 
-/// Returns the last tick of the coarse clock in a portable build or on a machine. This clock ticks at every instant,
-/// unless a test sets another period.
+/// Returns the time of the last tick of the coarse clock, in a portable build or on a made-up machine. In both, the
+/// coarse clock ticks at every instant, unless a test sets another period.
 #[cfg(not(test))]
 #[inline(always)]
 fn last_tick(now: Time) -> Time {
@@ -81,12 +82,12 @@ fn last_tick(now: Time) -> Time {
 
 #[cfg(test)]
 thread_local! {
-    /// The time between two ticks that the calling thread sees on a machine, or zero if the clock ticks at every
-    /// instant.
+    /// The time between two ticks of the coarse clock that the calling thread sees on a made-up machine. Zero if the
+    /// clock ticks at every instant.
     static TICK: Cell<Duration> = const { Cell::new(Duration::ZERO) };
 }
 
-/// Sets the time between two ticks of the coarse clock that the calling thread sees on a machine.
+/// Sets the time between two ticks of the coarse clock that the calling thread sees on a made-up machine.
 #[cfg(test)]
 #[cfg_attr(
     any(cmwq_portable, cmwq_uncounted, not(target_os = "linux")),
@@ -96,8 +97,8 @@ pub(crate) fn tick_every(period: Duration) {
     TICK.set(period);
 }
 
-/// Returns the time that has passed since the beginning of 1970, for reports. The system may set this clock back. On a
-/// made-up machine, whose time begins in 1970, returns the machine's time.
+/// Returns the time that has passed since the beginning of 1970, for reports. This time may go backwards, because the
+/// system may set its clock back. On a made-up machine, whose time begins in 1970, returns the machine's time.
 pub(crate) fn since_epoch() -> Duration {
     match machine::now() {
         Some(now) => now.since(Time::default()),
@@ -121,8 +122,8 @@ mod imp {
 
     fn read(clock: libc::clockid_t) -> u64 {
         let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-        // SAFETY: the pointer refers to memory of the right type. Every Linux has both clocks. If a clock did not
-        // exist, its time would always be zero.
+        // SAFETY: the pointer refers to memory of the right type. Every Linux has both the monotonic and the coarse
+        // clock. If a clock did not exist, its time would always be zero.
         unsafe { libc::clock_gettime(clock, &raw mut time) };
         time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
     }

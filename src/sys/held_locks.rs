@@ -17,8 +17,8 @@ mod recorded {
 
     use crate::policy::locks::Rank;
 
-    /// The maximum number of held locks that are recorded for a thread. A further lock is checked but not recorded. So
-    /// later locks are not checked against it.
+    /// The maximum number of held locks that are recorded for a thread. A lock beyond this number is checked but not
+    /// recorded, so later locks are not checked against it.
     const MOST: usize = 8;
 
     thread_local! {
@@ -33,7 +33,7 @@ mod recorded {
         made: &'static Location<'static>,
     }
 
-    /// A lock that this thread holds, as its index in `HELD`. `None` if the lock is not recorded there.
+    /// A lock that this thread holds, as the index of its record in `HELD`. `None` if `HELD` has no record of the lock.
     pub(crate) struct Held(Option<usize>);
 
     impl Place {
@@ -83,7 +83,7 @@ mod recorded {
         result
     }
 
-    /// Returns a lock that the calling thread holds, if there is one.
+    /// Describes a lock that the calling thread holds, if it holds one.
     #[cfg(any(test, feature = "testing"))]
     pub(crate) fn held() -> Option<String> {
         let held = HELD.with(|held| held.iter().find_map(Cell::get))?;

@@ -1,8 +1,8 @@
 //! Locks that each thread takes in the order of their [`Rank`]s.
 //!
-//! A debug build checks the order. A thread panics if it takes a lock against the order of the locks that it holds. It
-//! panics even if no other thread uses these locks. The message names both locks. In a release build, the locks are
-//! plain locks without this check.
+//! In a debug build, a thread panics if it takes a lock against the order of the locks that it holds, even if no other
+//! thread uses these locks. The panic message names the lock that the thread takes and the lock that it holds. A
+//! release build has plain locks, and does not check their order.
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};
@@ -53,7 +53,7 @@ impl<T> Mutex<T> {
         MutexGuard { guard: around_lock(|| self.lock.lock()), held: self.place.hold() }
     }
 
-    /// Takes the lock if no thread holds it. A thread may do this in any order, because it does not wait.
+    /// Takes the lock if no thread holds it. A thread may try locks in any order, because it does not wait for them.
     #[inline]
     pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
         let guard = around_lock(|| self.lock.try_lock())?;
@@ -113,7 +113,7 @@ impl Condvar {
         Self(plain::Condvar::new())
     }
 
-    /// Releases the lock, waits, and then takes the lock again.
+    /// Releases the lock, waits until a thread notifies the condition variable, and then takes the lock again.
     #[inline]
     pub(crate) fn wait<T>(&self, guard: &mut MutexGuard<'_, T>) {
         let MutexGuard { guard, held } = guard;
@@ -136,7 +136,8 @@ mod tests {
     use super::*;
     use std::panic::{AssertUnwindSafe, catch_unwind};
 
-    /// Takes the lock `inner` while the thread holds the lock `outer`. If that panics, returns the message.
+    /// Takes the lock `inner` while the thread holds the lock `outer`. If the thread panics, returns the message of the
+    /// panic.
     fn nested(outer: &Mutex<u8>, inner: &Mutex<u8>) -> Result<(), String> {
         let take = || {
             let _outer = outer.lock();

@@ -52,8 +52,8 @@ pub(crate) mod thread_state;
 pub(crate) mod topology;
 pub(crate) mod wait;
 pub(crate) mod wakers;
-/// Whether the crate uses only services that every system has. In that case, threads are not bound to CPUs and have no
-/// nice levels.
+/// Whether the crate uses only services that every system has. With these services alone, threads are not bound to CPUs
+/// and have no nice levels.
 #[cfg(not(cmwq_loom))]
 pub(crate) const PORTABLE: bool = cfg!(any(cmwq_portable, not(target_os = "linux")));
 

@@ -12,15 +12,15 @@ use super::thread_state::{self, Eye};
 /// The inspections that fail, each with the system's number of the error. Outside of tests, every field is `None`.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct Faults {
-    /// The error of reading states and counts of switches.
+    /// The error of reading threads' states, and their counts of context switches.
     pub(crate) state: Option<i32>,
-    /// The error of reading clocks.
+    /// The error of reading the CPU time of threads.
     pub(crate) cpu_time: Option<i32>,
-    /// The error of recording switches, if the system does not permit records.
+    /// The error of recording the context switches of any thread, as if the system did not permit records.
     pub(crate) switches: Option<i32>,
-    /// The error of listening to records.
+    /// The error of listening for records of context switches.
     pub(crate) listening: Option<i32>,
-    /// The error of recording one more thread, if the system permits records.
+    /// The error of recording the switches of one more thread, if the system permits records.
     pub(crate) attaching: Option<i32>,
     /// The error of reading the records of a thread.
     pub(crate) draining: Option<i32>,

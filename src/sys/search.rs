@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::{clock, machine, thread};
 
-/// A search looks for its event this many times before it offers the CPU to other threads. Together, these looks take
-/// about 1 µs.
+/// A search looks for its event this many times before it offers the CPU to other threads. All these looks together
+/// take about 1 µs.
 const LOOKS: u32 = 32;
 
 /// If an offer of the CPU (a yield) takes longer than this, another thread has used the CPU.
@@ -19,17 +19,18 @@ const BETWEEN_LOOKS: Duration = Duration::from_nanos(250);
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Search {
     pub(crate) found: bool,
-    /// The time for which the search has kept the CPU. It is at most the limit of the search.
+    /// The time for which the search has kept the CPU. This time is at most the limit of the search.
     pub(crate) used: Duration,
-    /// The time that has passed, including the time for which other threads used the CPU.
+    /// The time from the start to the end of the search, including the time for which other threads used the CPU.
     pub(crate) took: Duration,
 }
 
 /// Calls `found` again and again until it returns true, but for at most `limit`. Between the calls, offers the CPU to
 /// other threads. Gives up if another thread has used the CPU.
 ///
-/// On a made-up machine without costs, calls `found` only once, because time stands still there while a thread runs. A
-/// build with `--cfg cmwq_unsearched` does the same, because its purpose is to count instructions.
+/// On a made-up machine without costs, calls `found` only once, because time stands still on such a machine while a
+/// thread runs. A build with `--cfg cmwq_unsearched` also calls `found` only once, because the purpose of this build is
+/// to count instructions.
 pub(crate) fn search(limit: Duration, mut found: impl FnMut() -> bool) -> Search {
     if cfg!(cmwq_unsearched) || machine::current().is_some() {
         return search_in_machine(limit, found);
@@ -84,7 +85,7 @@ mod tests {
             looks += 1;
             looks == 40
         });
-        // The search also ends if another thread uses the CPU. Then it has found nothing.
+        // If another thread uses the CPU, the search ends without having found its event.
         assert!(looks <= 40 && search.found == (looks == 40));
     }
 

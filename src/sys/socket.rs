@@ -25,7 +25,7 @@ pub(crate) enum Interest {
 }
 
 /// Waits until one of the descriptors is ready, has failed or was closed at the other end, but for `timeout` at most.
-/// Returns for each descriptor whether this is the case.
+/// Returns for each descriptor whether it is ready, has failed or was closed.
 pub(crate) fn wait(
     sources: &[(BorrowedFd<'_>, Interest)],
     timeout: Option<Duration>,
@@ -68,8 +68,8 @@ fn new_socket() -> io::Result<OwnedFd> {
     Ok(rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?)
 }
 
-/// Makes a socket that `exec` closes. These systems need two calls. A program that another thread starts between the
-/// two calls inherits the socket.
+/// Makes a socket that `exec` closes. Apple's systems need two calls to make such a socket. A program that another
+/// thread starts between the two calls inherits the socket.
 #[cfg(target_vendor = "apple")]
 fn new_socket() -> io::Result<OwnedFd> {
     let socket = rustix::net::socket(AddressFamily::UNIX, SocketType::STREAM, None)?;
@@ -82,13 +82,13 @@ pub(crate) fn is_path_short_enough(path: &Path) -> bool {
     SocketAddrUnix::new(path).is_ok()
 }
 
-/// Returns the user id that the process at the other end had when it connected or began to listen.
+/// Returns the user id that the process at the other end of the connection had when it connected or began to listen.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub(crate) fn peer(stream: &UnixStream) -> io::Result<u32> {
     Ok(rustix::net::sockopt::socket_peercred(stream)?.uid.as_raw())
 }
 
-/// Returns the user id of the process at the other end, on systems with `getpeereid`.
+/// Returns the user id of the process at the other end of the connection, on systems with `getpeereid`.
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 pub(crate) fn peer(stream: &UnixStream) -> io::Result<u32> {
     use std::os::fd::AsRawFd;
@@ -121,7 +121,7 @@ impl DirectoryLock {
         Ok(Self(directory))
     }
 
-    /// Locks the directory. Returns `None` if another process has locked it.
+    /// Locks the directory. Returns `None` if another process has locked the directory.
     pub(crate) fn try_take(path: &Path) -> io::Result<Option<Self>> {
         let directory = File::open(path)?;
         match flock(&directory, FlockOperation::NonBlockingLockExclusive) {
@@ -140,7 +140,7 @@ impl Drop for DirectoryLock {
     }
 }
 
-/// Sleeps for this time. A thread calls this after a wait has failed.
+/// Puts the calling thread to sleep for this time. A thread calls this function after a wait for a socket has failed.
 pub(crate) fn pause(time: Duration) {
     std::thread::park_timeout(time);
 }

@@ -1,6 +1,7 @@
-//! The crate's atomics and locks. They come from std and parking_lot, and in the models from loom. In unit tests, and
-//! in unoptimised builds for the crate's other tests, [`yields`](super::yields) wraps them, so that races become more
-//! likely. Code outside `sys` imports atomics and locks only from here.
+//! The crate's atomics and locks. In the models, the atomics and locks come from loom, and otherwise from std and
+//! parking_lot. In unit tests, and in unoptimised builds for the crate's other tests, [`yields`](super::yields) wraps
+//! the atomics and locks, so that races become more likely. Code outside `sys` imports atomics and locks only from this
+//! module.
 //!
 //! loom models `SeqCst` fences but not `SeqCst` accesses, so every handshake of the protocol layer is written with
 //! explicit fences.
@@ -16,9 +17,10 @@ mod imp {
     /// access that is not ordered before the drop.
     ///
     /// In addition, this type makes loom's search take the order of loads into account. By itself, loom remembers only
-    /// the last access to an atomic. Suppose that a thread loads an atomic and then writes to it. Its own load then
-    /// hides the race between its write and an earlier load of another thread, and loom never tries the other order. To
-    /// prevent this, a read-modify-write that changes nothing precedes each load.
+    /// the last access to an atomic. Suppose that a thread loads an atomic and then writes to it. The thread's own load
+    /// then hides the race between its write and an earlier load of another thread, and loom never tries to put the
+    /// write before that earlier load. So that loom tries both orders, a read-modify-write that changes nothing
+    /// precedes each load.
     #[derive(Debug)]
     pub(crate) struct AtomicU64 {
         value: loom::sync::atomic::AtomicU64,
@@ -55,8 +57,8 @@ mod imp {
         }
     }
 
-    /// loom's `AtomicPtr`, with the same read-modify-write before each load and each store. Its drop does not count as
-    /// an access.
+    /// loom's `AtomicPtr`, with a read-modify-write before each load and each store, as in [`AtomicU64`]. The drop of
+    /// an `AtomicPtr` does not count as an access.
     #[derive(Debug)]
     pub(crate) struct AtomicPtr<T> {
         value: loom::sync::atomic::AtomicPtr<T>,
@@ -150,7 +152,7 @@ mod imp {
 pub(crate) use super::lock::{Condvar, Mutex, MutexGuard};
 pub(crate) use imp::*;
 
-/// Acts as a `SeqCst` fence if the same thread has done a read-modify-write directly before.
+/// Acts as a `SeqCst` fence if the same thread has done a read-modify-write directly before the call.
 ///
 /// On x86-64 every read-modify-write is a full barrier. So it suffices that the compiler moves no later access before
 /// the read-modify-write. A second barrier would double the cost of a blocking guard.

@@ -4,7 +4,7 @@
 
 use super::{cgroup, machine};
 
-/// Returns the smallest limit on the number of threads that applies to the process. Such a limit belongs to a cgroup or
+/// Returns the smallest limit on the number of threads that applies to the process. Each limit belongs to a cgroup or
 /// to the user of the process, and may also count the threads of other processes. Returns `None` if no limit can be
 /// read. A limit may change later.
 pub(crate) fn limit() -> Option<u64> {

@@ -1,10 +1,12 @@
-//! Functions by which threads wait on an address. The queue of sleepers lies outside the object for which they wait.
+//! Functions by which threads wait on an address. The queue of sleepers lies outside the object for which the sleepers
+//! wait.
 //!
 //! Contract: `sleep` blocks only if `validate` still returns true after the sleeper was registered. `wake_all` wakes
-//! all threads that were registered before the call. So no wake-up is missed if the waker changes the state that
-//! `validate` reads *before* it calls `wake_all`. The address is only a key and is never read, so the object may
-//! already be freed when `wake_all` is called. A sleeper may also wake up without a reason, because of a wake-up for
-//! another object, or because of a chore (a task that sleepers perform at intervals). So callers sleep in a loop.
+//! all threads that were registered before the call. So no sleeper misses a wake-up if the waking thread changes the
+//! state that `validate` reads *before* it calls `wake_all`. The address is only a key and is never read, so the object
+//! may already be freed when `wake_all` is called. A sleeper may also wake up without a reason, because of a wake-up
+//! for another object, or because of a chore (a task that sleepers perform at intervals). So each caller of `sleep`
+//! sleeps in a loop.
 
 #[cfg(not(cmwq_loom))]
 mod imp {
@@ -72,8 +74,8 @@ mod imp {
 
     static CHORE: Mutex<Option<Chore>> = Mutex::new(None);
 
-    /// Sets the chore, or removes it. All threads that begin to sleep after this call interrupt their sleep at
-    /// intervals to perform the chore.
+    /// Sets the chore, or removes it if `chore` is `None`. All threads that begin to sleep after this call interrupt
+    /// their sleep at intervals to perform the chore.
     pub(crate) fn set_chore(chore: Option<Chore>) {
         *CHORE.lock() = chore;
     }
@@ -83,8 +85,8 @@ mod imp {
     }
 
     /// The addresses on which threads actually sleep. These addresses always belong to this crate. In contrast, the
-    /// address of an object may pass to other code. The object may be freed before its waker is done, and another user
-    /// of parking_lot may then have a lock at that address.
+    /// address of an awaited object may pass to other code. The object may be freed before the thread that wakes its
+    /// sleepers is done, and another user of parking_lot may then have a lock at that address.
     static PLACES: [u8; 1024] = [0; 1024];
 
     fn place(key: usize) -> usize {
@@ -93,7 +95,7 @@ mod imp {
         std::ptr::from_ref(&PLACES[hash as usize]) as usize
     }
 
-    /// Sleeps until the thread is woken. Returns false if the time ran out first.
+    /// Sleeps on `key` until another thread wakes the calling thread. Returns false if the time `until` comes first.
     pub(crate) fn sleep(key: usize, validate: impl FnOnce() -> bool, until: Until) -> bool {
         let mut validate = Some(validate);
         let mut once = || validate.take().is_some_and(|validate| validate());
@@ -121,7 +123,7 @@ mod imp {
         let break_at = until.or_after(Duration::from_secs(1));
         // The awaited event may never happen, although the thread wakes up for the chores again and again. So the
         // thread says that it *keeps house*, which means that it only repeats routine work. The machine notices if no
-        // thread does anything else.
+        // thread does anything but routine work.
         machine::keeps_house(true);
         let woken = machine::sleep(machine::Key::Address(key), validate, break_at.0).unwrap_or(true);
         let woken = woken || {

@@ -1,12 +1,12 @@
 //! Functions by which tasks wait on an address, as threads do by [`wait`](super::wait). A task is a future that a
 //! runtime polls, and its waker asks the runtime to poll it again. The wakers lie outside the object for which the
-//! tasks wait. So the object needs no room for wakers, and code that awaits nothing does not pay for them.
+//! tasks wait. So the object needs no room for wakers, and code that awaits nothing does not pay for wakers.
 //!
 //! Contract: `watch` keeps the alarm (a waker and the function that calls it) only if `validate` returns true under the
-//! lock of the key's bucket. `ring` takes that lock, too. So no alarm is missed if the ringing thread changes the state
-//! that `validate` reads *before* it calls `ring`:
+//! lock of the key's bucket. `ring` takes the bucket's lock, too. So no alarm is missed if the ringing thread changes
+//! the state that `validate` reads *before* it calls `ring`:
 //!
-//! * If `ring` takes the lock first, `validate` sees the changed state, because the lock orders the two.
+//! * If `ring` takes the lock first, `validate` sees the changed state, because the lock orders the two calls.
 //! * If `watch` takes the lock first, `ring` finds the alarm.
 //!
 //! The address is only a key and is never read, so the object may already be freed when `ring` is called. Another

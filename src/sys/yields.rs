@@ -5,9 +5,9 @@
 //! In unit tests, a simulated [`machine`](super::machine) decides at each point which of its threads runs next.
 //!
 //! On real threads, a point does nothing unless the environment has `CMWQ_YIELD_SEED`. Real threads seldom hit a race
-//! between two instructions, because hardly any time passes between the two. With a seed, the thread may yield or sleep
-//! at each point. So sooner or later, the threads interleave in each way that a race needs. The threads run the same
-//! code that is shipped.
+//! between two instructions, because hardly any time passes between them. With a seed, the thread may yield or sleep at
+//! each point. So sooner or later, the threads interleave in each way that a race needs. The threads run the same code
+//! that is shipped.
 //!
 //! Each thread draws its actions from its own pseudo-random sequence, which derives from the seed and the thread's
 //! name. A thread without a name uses the number of earlier nameless threads instead. So a failed run can be repeated
@@ -34,7 +34,7 @@ const YIELD: u64 = 16;
 /// The most eager thread sleeps once in this many points, on average. The calmest thread sleeps once in `16 * SLEEP`
 /// points.
 const SLEEP: u64 = 1024;
-/// The longest sleep.
+/// The longest sleep at a point, in microseconds.
 const NAP_MICROS: u64 = 40;
 /// If a yield or sleep takes longer than this, other threads compute on this CPU. Each further yield might then last
 /// for a time slice of another thread. So the thread neither yields nor sleeps at its points until it has run for as
@@ -44,9 +44,10 @@ const LOST: Duration = Duration::from_micros(300);
 /// The behaviour of a thread at its points.
 #[derive(Clone, Copy)]
 struct Temper {
-    /// The state of the thread's sequence.
+    /// The state of the thread's pseudo-random sequence.
     state: u64,
-    /// The calmness of the thread; 0 is the most eager. Threads with different tempers overtake each other.
+    /// The calmness of the thread. A thread with the calmness 0 is the most eager. Threads with different tempers
+    /// overtake each other.
     calm: u32,
     /// Until this time, the thread neither yields nor sleeps at its points.
     hurries: Option<Instant>,
@@ -127,7 +128,8 @@ fn seed() -> Option<u64> {
 }
 
 /// Takes a lock between two points. The release of the lock needs no point of its own, because the thread's next
-/// operation begins with one. The locks of unit tests have points of their own.
+/// operation begins with a point. In unit tests, this function adds no points, because the locks have points of their
+/// own.
 pub(in crate::sys) fn around_lock<R>(take: impl FnOnce() -> R) -> R {
     if cfg!(test) { take() } else { around(take) }
 }
@@ -151,8 +153,8 @@ pub(crate) fn fence(ordering: Ordering) {
     around(|| atomic::fence(ordering));
 }
 
-/// Defines the parts that all atomics have. The atomics have the layout and initial values of the standard library's
-/// atomics.
+/// Defines an atomic type with the operations that all atomics have. The atomics have the layout and initial values of
+/// the standard library's atomics.
 macro_rules! atomic {
     ($name:ident$(<$parameter:ident>)?, $value:ty) => {
         #[repr(transparent)]
@@ -241,7 +243,7 @@ macro_rules! atomic {
     };
 }
 
-/// Defines the read-modify-writes that only some types have.
+/// Defines the read-modify-write operations that only some atomics have.
 macro_rules! operations {
     ($name:ident, $value:ty, $($operation:ident)*) => {
         impl $name {

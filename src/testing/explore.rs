@@ -9,9 +9,9 @@ use super::setup::{SEED, Setup};
 const RUNS: &str = "CMWQ_TEST_RUNS";
 
 impl Setup {
-    /// Runs the closure with this many seeds, from 0 on, or from the [`seed`](Self::seed) of this setup on. With some
-    /// seeds, threads interrupt each other at random moments. The seed decides how often. With the other seeds, they
-    /// interrupt each other only a few times.
+    /// Runs the closure once with each of this many consecutive seeds. The first seed is 0, or the [`seed`](Self::seed)
+    /// of this setup. With some seeds, threads interrupt each other at random moments, and the seed decides how often.
+    /// With the other seeds, threads interrupt each other only a few times.
     ///
     /// The environment variable `CMWQ_TEST_RUNS` sets another number of runs, for a long search. `CMWQ_TEST_SEED`
     /// repeats the run of one seed.
@@ -31,8 +31,9 @@ impl Setup {
     ///
     /// # Panics
     ///
-    /// Panics if a run fails, as [`run`](Self::run) does. The message on standard error has the seed of this run and
-    /// the order of its events. Later seeds are not run. Also panics if one of the variables is not a number.
+    /// Panics if a run fails, as [`run`](Self::run) does. The message on standard error has the seed of the failed run
+    /// and the order of its events. Later seeds are not run. Also panics if one of these environment variables is not a
+    /// number.
     #[track_caller]
     pub fn explore(&self, runs: u64, test: impl Fn() + Send + Sync + 'static) {
         let (first, runs) = match (number(SEED), number(RUNS)) {

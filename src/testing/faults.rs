@@ -10,7 +10,7 @@ use crate::sys::machine::{Absence, Chosen, Plan};
 
 use super::setup::magnitude;
 
-/// A plan of the faults that happen in a run. A [`Setup`](super::Setup) takes it with
+/// A plan of the faults that happen in a run. A [`Setup`](super::Setup) takes the plan with
 /// [`faults`](super::Setup::faults).
 ///
 /// Each method adds a fault, so faults can be combined. Virtual times count from the start of the run, and numbers
@@ -82,8 +82,8 @@ impl FaultKind {
     pub const ALL: &'static [Self] =
         &[Self::Threads, Self::Refusals, Self::Timers, Self::Cpus, Self::Panics, Self::Shutdown];
 
-    /// The faults of the system: [`Threads`](Self::Threads), [`Timers`](Self::Timers) and [`Cpus`](Self::Cpus). They
-    /// delay items, but queues keep their promises. So a program that does not depend on time notices nothing.
+    /// The faults of the system: [`Threads`](Self::Threads), [`Timers`](Self::Timers) and [`Cpus`](Self::Cpus). These
+    /// faults delay items, but queues keep their promises. So a program that does not depend on time notices nothing.
     pub const OF_THE_SYSTEM: &'static [Self] = &[Self::Threads, Self::Timers, Self::Cpus];
 }
 
@@ -93,8 +93,8 @@ impl Faults {
         Self::default()
     }
 
-    /// Lets each seed draw faults of these kinds. For each kind, about half of the seeds have faults of this kind.
-    /// Runs without a seed have the faults of seed 0. The drawn faults can be combined with others, and never
+    /// Lets each seed draw faults of these kinds. For each kind, about half of the seeds have faults of this kind. Runs
+    /// without a seed have the faults of seed 0. The drawn faults can be combined with planned faults, and never
     /// contradict them: no seed takes the last CPU away, or replaces a planned shutdown.
     ///
     /// # Panics
@@ -119,9 +119,9 @@ impl Faults {
         Self { drawn: kinds.to_vec(), ..Self::new() }
     }
 
-    /// From the `nth` attempt to make a thread on, refuses all threads for this time. The attempts of executors and of
-    /// [`blocking::thread::spawn`](crate::blocking::thread::spawn) are numbered. The first thread of an executor is its
-    /// manager. [`Duration::MAX`] means for ever.
+    /// Beginning with the `nth` attempt to make a thread, refuses all threads for this time. The attempts of executors
+    /// and of [`blocking::thread::spawn`](crate::blocking::thread::spawn) are numbered. The first thread of an executor
+    /// is its manager. [`Duration::MAX`] means for ever.
     ///
     /// # Panics
     ///
@@ -148,7 +148,7 @@ impl Faults {
         self
     }
 
-    /// Refuses all threads during this time. The end [`Duration::MAX`] means for ever.
+    /// Refuses all attempts to make a thread during this time. The end [`Duration::MAX`] means for ever.
     ///
     /// # Panics
     ///
@@ -258,8 +258,8 @@ impl Faults {
     }
 
     /// Takes a CPU from the process during this time, as if the CPU went offline. The threads on this CPU move to the
-    /// other CPUs. An executor that has work notices the change in less than a second. An executor that is made
-    /// meanwhile does not use the CPU.
+    /// other CPUs. An executor that has work notices the change in less than a second. An executor that is made during
+    /// this time does not use the CPU.
     ///
     /// # Panics
     ///
@@ -321,8 +321,8 @@ impl Faults {
     /// end of an item, or a [`point`](super::point). A plan has one shutdown, so a later call replaces an earlier one.
     /// A run that takes fewer steps has no shutdown.
     ///
-    /// This also ends a global executor that was made on first use. In a program, such an executor lives as long as the
-    /// process.
+    /// The shutdown also ends a global executor that was made on first use. In a program, such an executor lives as
+    /// long as the process.
     ///
     /// # Panics
     ///
@@ -442,7 +442,7 @@ fn check_cpus(plan: &Plan, cpus: usize) {
     }
 }
 
-/// Returns a time at which all of the CPUs would be away.
+/// Returns a time at which all of the CPUs would be away, if there is one.
 fn without_cpus(plan: &Plan, cpus: usize) -> Option<Duration> {
     plan.changes().find(|at| (0..cpus).all(|cpu| plan.away(*at).any(|away| away == cpu)))
 }

@@ -1,10 +1,11 @@
 //! A kit for tests of code that uses this crate: virtual time, and schedules that a seed determines.
 //!
 //! A [run](Setup::run) calls a closure on a made-up machine. The machine has its own clock and its own CPUs, and
-//! everything in the run uses them: queues, items, timers, scopes, joins, and the sleeps, locks, channels and threads
-//! of [`blocking`](mod@crate::blocking). User code stays as it is. [`Executor::global`](crate::Executor::global) and
-//! [`WorkQueue::new`](crate::WorkQueue::new) use an executor that belongs to the run. The engine is the same as in a
-//! program. Only the clock, the order of the threads, and the CPUs are made up.
+//! everything in the run uses this clock and these CPUs: queues, items, timers, scopes, joins, and the sleeps, locks,
+//! channels and threads of [`blocking`](mod@crate::blocking). User code stays as it is.
+//! [`Executor::global`](crate::Executor::global) and [`WorkQueue::new`](crate::WorkQueue::new) use an executor that
+//! belongs to the run. The engine is the same as in a program. Only the clock, the order of the threads, and the CPUs
+//! are made up.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -29,9 +30,9 @@
 //!
 //! # Time
 //!
-//! The clock stands still as long as any thread of the run does not wait. When all threads wait, the clock moves on to
-//! the first time for which a thread or a timer waits. So an hour of virtual time takes only as long as the code that
-//! runs in this hour. Code reads the clock through [`clock::now`](crate::clock::now).
+//! The clock stands still unless all threads of the run wait. When all threads wait, the clock moves on to the first
+//! time for which a thread or a timer waits. So an hour of virtual time takes only as long as the code that runs in
+//! this hour. Code reads the clock through [`clock::now`](crate::clock::now).
 //!
 //! | to wait in a test | |
 //! |---|---|
@@ -80,10 +81,10 @@
 //!
 //! # Failures
 //!
-//! A run fails with a panic if its closure panics, and also in the cases below. The message has the seed and the last
-//! events, and names each thread together with its item.
+//! A run fails with a panic if its closure panics, and also in the cases below. The message of the panic has the seed
+//! and the last events, and names each thread together with its item.
 //!
-//! * All threads wait, and nothing will wake them. The message says which thread waits for which.
+//! * All threads wait, and nothing will wake them. The message says which thread waits for which other thread.
 //! * An item does not end: it computes for too long, it takes too many steps while no time passes, or it still waits
 //!   when the rest of the run is over.
 //! * A thread waits outside of the kit for longer than the [`patience`](Setup::patience). For example, it waits for a
@@ -93,7 +94,7 @@
 //! * An item panics, and the panic reaches neither a `join`, nor a scope, nor a
 //!   [`panic_handler`](crate::ExecutorBuilder::panic_handler).
 //!
-//! A run ends with its closure, as a process ends with `main`. Then the run drops the items that have not begun,
+//! A run ends with its closure, as a process ends with `main`. At its end, the run drops the items that have not begun,
 //! cancels the timers, and waits for the items that have begun. If a run has failed, its threads stay where they are
 //! until the process ends.
 //!
@@ -106,34 +107,34 @@
 //!   locks of [`blocking`](mod@crate::blocking). Files, processes and sockets may be used, but take real time. The peer
 //!   of a socket must be another process or a thread outside of the run. A peer inside of the run could not run while
 //!   another thread of the run waits for it.
-//! * `Instant::now`, `SystemTime` and timers of other crates do not follow virtual time. Their values, random numbers,
-//!   addresses and the order of a `HashMap` differ from run to run. If code depends on these, the same seed may lead
-//!   to another run.
+//! * `Instant::now`, `SystemTime` and timers of other crates do not follow virtual time. The times that they return,
+//!   random numbers, addresses, and the order of a `HashMap` differ from run to run. If code depends on any of these
+//!   values, the same seed may lead to another run.
 //! * Code takes no time, unless it calls [`compute`]. So the run shows no effect of slow code.
 //! * Only threads that this crate makes ([`blocking::thread`](mod@crate::blocking::thread)) belong to the run. Other
 //!   threads cannot wake the threads of the run.
-//! * A queue in a `static` belongs to the run that has made it, and other runs cannot use it. Runs at the same time
-//!   must not share a lock of [`blocking::sync`](mod@crate::blocking::sync) either.
-//! * On systems other than Linux, the kit does not see what a thread waits for. There, the kit reports a wait outside
-//!   of the kit only after ten times the patience, and reports it as an item that does not end. The order of events for
-//!   a seed may differ between operating systems.
-//! * A channel of capacity 0 transmits no messages. Its receivers learn only that it is closed. `select!` stops the
-//!   run.
+//! * A queue in a `static` belongs to the run that has made it, and other runs cannot use it. Two runs that take place
+//!   at the same time must not share a lock of [`blocking::sync`](mod@crate::blocking::sync) either.
+//! * On systems other than Linux, the kit does not see what a thread waits for. On such systems, the kit reports a wait
+//!   outside of the kit only after ten times the patience, and reports it as an item that does not end. The order of
+//!   events for a seed may differ between operating systems.
+//! * A channel of capacity 0 transmits no messages. The receivers of such a channel learn only that it is closed.
+//!   `select!` stops the run.
 //! * A parked thread ([`blocking::thread::park`](crate::blocking::thread::park)) also wakes up when no other thread can
 //!   go on. The contract of `park` permits this. Locks are not fair, and readers overtake a waiting writer.
-//! * Only one thread runs at a time, so a run does not show wrong memory orderings. Models of `loom` do.
+//! * Only one thread runs at a time, so a run does not show wrong memory orderings. Models of `loom` show them.
 //! * A closure that calls [`Executor::global`](crate::Executor::global) or
 //!   [`build_global`](crate::ExecutorBuilder::build_global) leaves its executor in memory.
 //! * The threads of a run take turns on one real CPU. If code in a run starts threads of other crates, or programs,
-//!   these stay on that CPU, too.
+//!   these threads and programs stay on that CPU, too.
 //! * If the threads take a million steps while no time passes, the kit reports an item without an end. So a loop that
 //!   polls must sleep in between. A test that submits hundreds of thousands of items at one moment must [permit
 //!   more](Setup::max_steps).
 //! * If the clock moves more than a million times while the test's own thread waits, the kit reports a wait without an
 //!   end. A periodic item keeps the clock moving, so the kit finds a deadlock beside such an item only in this way. If
 //!   an item has a period of 50 ms, a test that advances by a day must [permit more](Setup::max_steps).
-//! * If a debugger stops the process for several seconds of real time, the run may fail, because it takes no step in
-//!   this time.
+//! * If a debugger stops the process for several seconds of real time, the run may fail, because the run takes no step
+//!   in this time.
 
 mod explore;
 mod faults;
@@ -223,7 +224,8 @@ pub fn advance(time: Duration) {
     run_until_idle();
 }
 
-/// Waits until no other thread can run before time passes. So all items that can run now have run.
+/// Waits until no other thread of the run can go on before time passes. So all items that can run at the present
+/// virtual time have run.
 ///
 /// # Panics
 ///
@@ -250,8 +252,8 @@ pub fn run_until_idle() {
 /// # Panics
 ///
 /// Panics if no thread and no timer waits for a time any more, because then the condition can never hold. The message
-/// says which thread waits for which. Also panics if the clock has moved as often as [`Setup::max_steps`] permits, and
-/// if the calling thread belongs to no run.
+/// says which thread waits for which other thread. Also panics if the clock has moved as often as [`Setup::max_steps`]
+/// permits, and if the calling thread belongs to no run.
 ///
 /// # Examples
 ///
@@ -283,8 +285,8 @@ pub fn run_until(mut condition: impl FnMut() -> bool) {
     panic!("the condition does not hold, although the clock has moved {moves} times{waiting}");
 }
 
-/// Returns the time until each timer of the run fires, in ascending order. The timers are those of the delayed and
-/// periodic items of all executors of the run.
+/// Returns, for each timer of the run, the time until the timer fires. The times are in ascending order. The timers are
+/// those of the delayed and periodic items of all executors of the run.
 ///
 /// # Panics
 ///
@@ -361,8 +363,8 @@ pub fn point() {
     machine::step();
 }
 
-/// Returns the events of the run so far, in their order, each with its time and its thread. Only the last 10 000 events
-/// are kept.
+/// Returns the events of the run so far, in their order, each with its time and its thread. The run keeps only the last
+/// 10 000 events.
 ///
 /// # Panics
 ///

@@ -63,8 +63,8 @@ impl Setup {
         Self { cpus: CPUS, seed: None, patience: PATIENCE, max_steps: MAX_STEPS, faults: Faults::new() }
     }
 
-    /// Sets the number of CPUs. By default, the executors of a run use all of these CPUs, which share one cache. The
-    /// real CPUs do not matter.
+    /// Sets the number of virtual CPUs of the run. By default, the executors of a run use all of these CPUs, which
+    /// share one cache. The number of real CPUs does not matter.
     ///
     /// # Panics
     ///
@@ -83,10 +83,10 @@ impl Setup {
         self
     }
 
-    /// Sets how long a thread may wait in real time for something outside of the kit, such as a file. If a thread
-    /// waits longer, the run fails. A thread may compute for at most ten times the patience without calling this
-    /// crate. All sleeps in real time that the kit notices may together take at most a tenth of the patience. Default:
-    /// one second.
+    /// Sets how long a thread may wait in real time for something outside of the kit, such as a file. If a thread waits
+    /// longer, the run fails. A thread may compute for at most ten times the patience without calling this crate. All
+    /// sleeps in real time that the kit notices may together take at most a tenth of the patience. The default patience
+    /// is one second.
     ///
     /// # Panics
     ///
@@ -101,9 +101,9 @@ impl Setup {
         self
     }
 
-    /// Sets the number of steps after which a run counts as endless, if no time passes meanwhile. Time may also pass
-    /// at most this many times while the test's own thread waits. Default: a million. A test needs more if it submits
-    /// hundreds of thousands of items at one moment, or advances by a year while an item has a short period.
+    /// Sets the number of steps after which a run counts as endless, if no time passes meanwhile. Time may also pass at
+    /// most this many times while the test's own thread waits. The default is a million. A test needs a higher limit if
+    /// it submits hundreds of thousands of items at one moment, or advances by a year while an item has a short period.
     ///
     /// # Panics
     ///
@@ -194,7 +194,7 @@ impl Setup {
         self.seed.unwrap_or(0)
     }
 
-    /// Returns the setup as code. The patience and the details of the faults are left out.
+    /// Returns the setup as code, without the patience and without the details of the faults.
     fn code(&self) -> String {
         let mut code = match self.seed {
             Some(seed) => format!("cmwq::testing::seed({seed})"),
@@ -219,8 +219,8 @@ impl Setup {
         config.apart = &["/manager", FAULTS];
         let Some(seed) = self.seed else { return config };
         let random = &mut Rng::with_seed(seed.rotate_left(32));
-        // A few interruptions at the right moments often reveal a wrong order, and so do many interruptions at random
-        // moments. So some seeds interrupt threads a few times, and others many times.
+        // A wrong order often shows after a few interruptions at the right moments, or after many interruptions at
+        // random moments. So some seeds interrupt threads a few times, and others many times.
         (config.switches, config.order) = match seed % 4 {
             0 => (100, Order::Random),
             1 => (0, Order::Ranks { falls: (0..random.u32(1..=3)).map(|_| magnitude(random, 10)).collect() }),
@@ -260,13 +260,13 @@ fn begin(plan: Plan) {
             }
         };
         spawn(FAULTS.to_owned(), None, body).expect("the system can make a thread");
-        // From now on, the new thread waits for the step of the shutdown.
+        // After this call, the new thread waits for the step of the shutdown.
         machine::settle();
     }
     machine::carry_out(plan);
 }
 
-/// Ends the executors of the run. Items that have not begun are dropped.
+/// Ends the executors of the run, and drops the items that have not begun.
 fn end() {
     shut_down(Until::after(Duration::ZERO));
 }
@@ -286,7 +286,7 @@ pub(super) struct Failure {
     faults: Option<String>,
     /// The last events.
     events: Vec<String>,
-    /// The number of earlier events.
+    /// The number of earlier events, which `events` leaves out.
     forgotten: usize,
 }
 
@@ -320,7 +320,7 @@ impl Failure {
         story
     }
 
-    /// Panics with the cause. A panic of the test continues here without a second report.
+    /// Panics with the cause of the failure. A panic of the test continues here without a second report.
     #[track_caller]
     pub(super) fn panic(self) -> ! {
         match self.cause {

@@ -1,5 +1,5 @@
-//! The items of these runs that are on their way to the waiting list. The functions call the cells in the same order as
-//! the engine does.
+//! The items of the flush runs that are on their way to the waiting list. The functions call the cells in the same
+//! order as the engine does.
 
 #![forbid(unsafe_code)]
 
@@ -43,7 +43,7 @@ impl World {
             .then(|| limiter.list.borrow_mut().pop_front().expect("the item was just put there"))
     }
 
-    /// Lets an issuer report that its item has arrived.
+    /// Lets an issuer report that its item has arrived on the waiting list.
     pub(super) fn say_arrived(&mut self) {
         let arriving: Vec<usize> =
             (0..self.items.len()).filter(|item| self.items[*item].is_arriving).collect();
@@ -56,7 +56,7 @@ impl World {
         }
     }
 
-    /// Withdraws an item that was counted as coming.
+    /// Lets an issuer withdraw its item, which is on its way to the waiting list.
     pub(super) fn take_back(&mut self, item: usize) {
         let Item { limiter, ticket, .. } = self.items[item];
         let cell = &self.limiters[limiter].cell;

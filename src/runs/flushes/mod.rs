@@ -27,9 +27,9 @@ use crate::protocol::limiter::{Came, Left, LimiterCell};
 const RUNS: u64 = 20_000;
 const STEPS: usize = 60;
 
-/// spec: F1.2, F1.5, F1.6 (a flush waits for exactly the items that were queued before it, however many threads flush;
-/// the flush ends even if a later item waits for it. The later item may have been queued and cancelled before the
-/// flush. An earlier item that needs the later item's slot may still be on its way.)
+/// spec: F1.2, F1.5, F1.6 (a flush waits for exactly the items that were queued before it, however many threads flush.
+/// The flush ends even if a later item waits for it. In some runs, the later item is a reusable item that was queued
+/// and cancelled before the flush. In others, an earlier item that needs the later item's slot is still on its way.)
 #[test]
 fn a_flush_ends_with_the_last_item_that_was_queued_before_it() {
     let mut seen = Seen::default();
@@ -54,7 +54,7 @@ enum State {
     /// The item has a slot. If it is a one-shot item, it runs. If it is an entry of a reusable item, it waits for a
     /// worker.
     Active,
-    /// This entry runs the reusable item.
+    /// A worker has taken this entry, and runs the reusable item.
     Running,
     /// The slow-path state of the reusable item keeps this entry until the present run ends.
     Kept,
@@ -114,9 +114,9 @@ struct World {
     works: [Work; 2],
     issues: Vec<Issue>,
     flushers: Vec<Flusher>,
-    /// Whether a thread was told to end the count and has not done so yet.
+    /// Whether a thread was told to end the flushes' count of items, and has not ended it yet.
     ends_count: bool,
-    /// The number of references to the queue for which the flushes' counts stand.
+    /// The number of references to the queue that the flushes' counts of items hold.
     references: usize,
     seen: Seen,
 }
@@ -237,7 +237,7 @@ impl World {
         (ticket, if came == Came::Started { State::Active } else { State::Coming })
     }
 
-    /// Lists a one-shot. [`queue_work`](Self::queue_work) lists reusable items.
+    /// Puts a one-shot item on the waiting list. [`queue_work`](Self::queue_work) puts reusable items on the list.
     fn arrive(&mut self, item: usize) {
         if self.items[item].work.is_none() {
             self.list(item);
@@ -373,8 +373,8 @@ impl World {
         rest.wake();
     }
 
-    /// Checks that a flush is over only after all items before it have left, and that it is over once these items have
-    /// also reported.
+    /// Checks that each flush ends only after all items before it have left their limiters. Also checks that the flush
+    /// has ended once these items have reported that they have left.
     fn check(&self) {
         for (number, flusher) in self.flushers.iter().enumerate().filter(|(_, flusher)| flusher.waits()) {
             let is_over = flusher.is_over();

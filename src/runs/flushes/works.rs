@@ -1,4 +1,4 @@
-//! Reusable items of these runs. The runs call the cells in the same order as the engine does.
+//! The reusable items of the flush runs. The runs call the cells in the same order as the engine does.
 
 #![forbid(unsafe_code)]
 
@@ -17,7 +17,8 @@ pub(super) struct Work {
     pushed: Vec<usize>,
 }
 
-/// The flush that a submission waits for, and the number of flushes that had begun before the submission's call.
+/// The flush for which the run of a submission waits, and the number of flushes that had begun before the submission's
+/// call.
 #[derive(Clone, Copy, Debug, Default)]
 struct Submission {
     begun: usize,
@@ -59,8 +60,8 @@ impl World {
     pub(super) fn begin_to_queue(&mut self) {
         let (work, limiter) = (self.prng.below(self.works.len()), self.prng.below(self.limiters.len()));
         // A run of the item may keep the entry of another submission of the item. A flush that began after that
-        // submission was admitted may then wait for this run (see `exception`). So while such submissions exist, the
-        // item may wait only for flushes that began before the first of them.
+        // submission was admitted may then wait for this run (see `exception`). So while other submissions of the item
+        // are under way, its run may wait only for flushes that began before the first of these submissions.
         let issues = self.issues.iter().filter(|issue| issue.work == work);
         let begun = issues.map(|issue| issue.submission.begun).min();
         let waits_for = self.choose_a_flush(begun.unwrap_or(usize::MAX));

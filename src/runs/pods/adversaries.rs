@@ -80,7 +80,8 @@ fn items_whose_pod_is_taken_by_another_process_start_elsewhere_within_the_bound(
     });
 }
 
-/// spec: A3.7 (returning blocked items saturate a pod, without a push)
+/// spec: A3.7: blocked items return and fill their pod, although no further item is pushed. The pod's waiting items
+/// start elsewhere.
 #[test]
 fn a_pod_that_is_filled_by_returning_blocked_items_gives_its_waiting_items_away() {
     always(AffinityScope::Cache, |setup| {
@@ -97,7 +98,8 @@ fn a_pod_that_is_filled_by_returning_blocked_items_gives_its_waiting_items_away(
     });
 }
 
-/// spec: A3.7 (one long item stolen)
+/// spec: A3.7: long items that were stolen from another pod fill a pod. The pod's own items start elsewhere after two
+/// wake-ups at most.
 #[test]
 fn an_item_starts_elsewhere_while_long_stolen_items_fill_its_pod() {
     always(AffinityScope::Cache, |setup| {
@@ -113,7 +115,7 @@ fn an_item_starts_elsewhere_while_long_stolen_items_fill_its_pod() {
     });
 }
 
-/// spec: A3.7 (a burst)
+/// spec: A3.7: a burst of items in one pod starts on the CPUs of all pods after one wake-up.
 #[test]
 fn a_burst_onto_one_pod_starts_everywhere_after_one_wake_up() {
     for batch in [false, true] {
@@ -129,7 +131,7 @@ fn a_burst_onto_one_pod_starts_everywhere_after_one_wake_up() {
     }
 }
 
-/// spec: A3.7 (all pods are full, then one is not)
+/// spec: A3.7: all pods are full, and items wait. When the items of one pod end, its workers take the waiting items.
 #[test]
 fn the_first_free_cpus_take_the_waiting_items() {
     always(AffinityScope::Cache, |setup| {
@@ -192,7 +194,7 @@ fn a_pod_without_threads_gives_its_items_away() {
     });
 }
 
-/// spec: A2.5 (never leave), A3
+/// spec: A2.5 (bound items never leave their pod), A3
 #[test]
 fn bound_items_stay_in_their_pod_while_the_others_leave_it() {
     always(AffinityScope::Cache, |setup| {
@@ -288,7 +290,7 @@ fn after_a_long_delay_the_next_late_worker_is_noticed_in_time() {
     });
 }
 
-/// Makes the threads of all pods, and waits until all streams have ended.
+/// Makes the threads of all pods, and waits until all streams have ended. Returns the time of that moment.
 fn warm_up(setup: &Setup) -> Duration {
     (0..4).for_each(|pod| drop(setup.queue(pod, 6, burns(micros(300)))));
     let end = ms(10);

@@ -48,7 +48,7 @@ fn a_brisk_pod_keeps_a_small_backlog() {
     });
 }
 
-/// spec: A3.1: the other pods take part in a long backlog of short items.
+/// spec: A3.1: workers of other pods run a part of a brisk pod's long backlog of short items.
 #[test]
 fn a_brisk_pod_shares_a_long_backlog() {
     always(AffinityScope::Cache, |setup| {
@@ -76,8 +76,8 @@ fn items_behind_long_ones_leave_a_brisk_pod_within_the_bound() {
     }
 }
 
-/// spec: A3.10: items arrive one by one. They are not short, but the pod still begins many of them. They leave the pod
-/// within the bound. After that, the pod is not brisk any more.
+/// spec: A3.10: items arrive one by one. The items are not short, but the pod still begins many of them. The waiting
+/// items leave the pod within the bound. After that, the pod is not brisk any more.
 #[test]
 fn items_that_are_not_quite_short_leave_a_brisk_pod_within_the_bound() {
     for time in [30, 70, 150, 290, 400] {
@@ -113,7 +113,7 @@ fn longer_items_leave(setup: &Setup, short: Duration, count: usize, time: Durati
     setup.assert_delays(&later, Duration::ZERO..=BRISK + LATENCY);
 }
 
-/// spec: A3.1: if a steady stream consists of items that are not short, it ends the briskness, although the pod begins
+/// spec: A3.1: a steady stream of items that are not short ends the briskness of their pod, although the pod begins
 /// many of these items.
 #[test]
 fn a_stream_of_longer_items_ends_the_briskness() {

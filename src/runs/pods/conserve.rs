@@ -8,13 +8,13 @@
 //! > one wake-up latency × (1 + diversions) + the patience of the item's pod + the patience of each futile pod + the
 //! > time in which the item's pod is brisk + the time for which the item stays with the worker that queued it
 //!
-//! *Patience* is the time by which a pod's woken worker may be late before siblings may take its item. After a pause,
-//! the patience is [`AFTER_A_PAUSE`]. In a stream of the pod's wake-ups, the patience is the time for which the stream
-//! has lasted, up to [`IN_A_STREAM`]. A stream ends with a pause of [`PAUSE`]. An item waits for the items of a *brisk*
-//! pod for [`BRISK`] at most. A pod can be brisk only if one of its workers has begun [`MANY`] items within [`SOON`] in
-//! the last [`PAUSE`]. Once a worker of the pod has begun so many items, an item that was queued by another item may
-//! stay with that item's worker, for [`LOCAL`] at most. The documentation promises these numbers. The checks do not
-//! read policy's own numbers, so they fail if policy becomes less exact.
+//! *Patience* is the time by which a pod's woken worker may be late before siblings may take the pod's items. After a
+//! pause, the patience is [`AFTER_A_PAUSE`]. In a stream of the pod's wake-ups, the patience is the time for which the
+//! stream has lasted, up to [`IN_A_STREAM`]. A stream ends with a pause of [`PAUSE`]. An item waits for the items of a
+//! *brisk* pod for [`BRISK`] at most. A pod can be brisk only if one of its workers has begun [`MANY`] items within
+//! [`SOON`] in the last [`PAUSE`]. Once a worker of the pod has begun so many items, an item that was queued by another
+//! item may stay with that item's worker, for [`LOCAL`] at most. The documentation promises these numbers. The checks
+//! do not read policy's own numbers, so they fail if policy becomes less exact.
 //!
 //! While the item waits, a worker of another pod may be called for the item's pod, but may find work of its own pod
 //! when it arrives. Then another worker is called. *Diversions* count such workers: they are the workers of other pods
@@ -45,10 +45,10 @@ use crate::sys::clock;
 use crate::sys::machine::Mutex;
 use crate::sys::machine::{self, Config, Moment};
 
-/// Siblings may take an item if the first worker that its pod woke after a pause is later than this.
+/// Siblings may take an item if the first worker that the item's pod woke after a pause is late by more than this time.
 pub(super) const AFTER_A_PAUSE: Duration = Duration::from_micros(200);
 
-/// Siblings may take an item if any worker of its pod is later than this.
+/// Siblings may take an item if any worker of the item's pod is late by more than this time.
 pub(super) const IN_A_STREAM: Duration = Duration::from_micros(3200);
 
 /// A pool that has woken no worker for this time is in no stream.
@@ -63,7 +63,7 @@ const LOCAL: Duration = Duration::from_millis(3);
 /// A worker has begun many items if it has begun this number of them within [`SOON`].
 pub(super) const MANY: usize = 16;
 
-/// See [`MANY`].
+/// The time within which a worker must begin [`MANY`] items.
 pub(super) const SOON: Duration = Duration::from_millis(1);
 
 /// The nice level of high-priority queues.
@@ -101,7 +101,7 @@ struct Stream {
     patience: Duration,
 }
 
-/// The observations of the pods.
+/// The facts that the checks have observed about the pods.
 #[derive(Debug)]
 pub(super) struct Ledger {
     /// The longest time from a wake-up until the thread is ready.

@@ -79,7 +79,7 @@ pub(super) struct Log {
     begun: HashMap<Tid, VecDeque<Time>>,
     /// For each pod, the last time at which one of its workers had begun [`MANY`] items within [`SOON`].
     many: BTreeMap<Pod, Time>,
-    /// For each pod, how many times a worker that had slept began an item of its own pod.
+    /// For each pod, how many times one of its workers began an item of this pod after a sleep.
     began_at_home: Vec<u32>,
     /// For each pod, how many times its workers were woken or made.
     wakes: BTreeMap<Pod, usize>,
@@ -98,7 +98,7 @@ impl Log {
         let item = self.items.len();
         let (in_steps_before, in_steps) = (self.in_steps, Duration::ZERO);
         self.items.push(Item { home, queued: now, begun: None, in_steps_before, in_steps });
-        // Of the threads that queue items, only workers have such names.
+        // Of the threads that queue items, only workers have a slash in their names.
         let by_item = std::thread::current().name().is_some_and(|name| name.contains('/'));
         if may_leave {
             self.waiting.insert(item, Waits::new(home, now, self.diversions(home), by_item));
@@ -272,7 +272,7 @@ impl Setup {
         cpus.for_each(|cpu| take_cpu(cpu, time));
     }
 
-    /// Waits until all items have ended, including the items that these have queued.
+    /// Waits until all items have ended, including those that other items have queued.
     pub(super) fn end(&self) {
         loop {
             let items = self.log.lock().items.len();
@@ -283,7 +283,7 @@ impl Setup {
         }
     }
 
-    /// Returns how many items began in their pod.
+    /// Returns how many items began in their own pod.
     pub(super) fn home(&self) -> usize {
         let log = self.log.lock();
         log.items.iter().filter(|item| item.begun.is_some_and(|(_, pod)| pod == item.home)).count()
@@ -294,7 +294,7 @@ impl Setup {
         self.log.lock().longest
     }
 
-    /// Returns how many items began outside of their pod.
+    /// Returns how many items began outside of their own pod.
     pub(super) fn away(&self) -> usize {
         let log = self.log.lock();
         let away = log.items.iter().filter(|item| item.begun.is_some_and(|(_, pod)| pod != item.home));
@@ -321,7 +321,7 @@ impl Setup {
     }
 
     /// Checks the delays of these items. The time during which a thread waits in the middle of a step does not count
-    /// against the longest delay. In that time, another thread may wait for a lock of this thread.
+    /// against the longest delay. In that time, another thread may wait for a lock that the thread in the step holds.
     pub(super) fn assert_delays(&self, items: &[ItemId], within: RangeInclusive<Duration>) {
         for item in items {
             let (delay, in_steps) = (self.delay(*item), self.log.lock().items[*item].in_steps);

@@ -32,7 +32,7 @@ enum Step {
     Queue(usize),
 }
 
-/// An act of the director.
+/// An act of the director, which is the thread that plays the load.
 #[derive(Clone, Copy, Debug)]
 enum Act {
     /// Queues the item with the first number, from the CPU with the second number.
@@ -46,7 +46,7 @@ enum Act {
     QueueAndBurn(usize, usize, Duration),
     /// From this CPU, queues this many items, each of which takes the given time.
     QueueShort(usize, usize, Duration),
-    /// Another process takes this CPU.
+    /// Lets another process take this CPU for the given time.
     TakeCpu(usize, Duration),
 }
 
@@ -240,6 +240,6 @@ fn work_is_conserved_in_random_runs() {
         seen.away += one.away;
         seen.longest = seen.longest.max(one.longest);
     });
-    // Rare events must also happen.
+    // Over all runs, rare events must also happen.
     assert!(!all || seen.home > 500 && seen.away > 100 && seen.longest > micros(200), "{seen:?}");
 }

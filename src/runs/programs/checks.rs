@@ -17,16 +17,17 @@ pub(super) struct Rules {
     /// Whether workers may be missing, because there is a limit on threads, or because the system refuses some
     /// threads.
     pub(super) lacks_threads: bool,
-    /// Whether issuers name the CPUs of items.
+    /// Whether issuers choose the CPUs of some items.
     pub(super) placed: bool,
-    /// Whether attributes change. If so, a pool that no queue uses any more is closed and makes no spares.
+    /// Whether queues change their attributes. If so, a pool that no queue uses any more is closed and makes no spares.
     pub(super) closes_pools: bool,
 }
 
 /// Checks from now on that counts are exact, and that each pool keeps a spare (an idle worker). Also checks that each
-/// pool that has work has as many workers as it wants. If issuers name no CPUs, also checks that no pool has too much
-/// work while a sibling has room. (An item whose issuer names a CPU stays there.) This last check omits a pool whose
-/// workers are late, because such a pool gives its items away only at the manager's next check.
+/// pool that has work has as many workers as it wants. If issuers choose no CPUs, also checks that no pool has too much
+/// work while a sibling pool has room. (An item whose issuer chooses a CPU stays in the pool of this CPU.) The check of
+/// siblings omits a pool whose workers are late, because such a pool gives its items away only at the manager's next
+/// check.
 pub(super) fn watch(executor: &Executor, rules: Rules) {
     let upkeep = Arc::downgrade(&executor.inner.upkeep);
     machine::check(Box::new(move |moment| {
@@ -73,8 +74,9 @@ fn counts_are_exact(pool: &Pool, now: Time) {
     assert!(word.waking() <= most, "at {now:?} pool {name} wakes too many: {word:?}");
 }
 
-/// Checks that one of these holds while an item runs: a worker is idle; a worker is being made; or a woken worker has
-/// not begun yet, and will ask for an idle worker.
+/// Checks that, while an item runs, the pool has an idle worker or will get one. The pool will get one while a worker
+/// is being made. It will also get one while a woken worker has not begun yet, because this worker will ask for an idle
+/// worker.
 ///
 /// spec: C3 (a worker keeps one idle spare before it starts working)
 fn has_a_spare(pool: &Pool, now: Time) {

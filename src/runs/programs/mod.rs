@@ -37,13 +37,13 @@ enum Step {
     Burn(Duration),
     /// Sleeps under a guard.
     Block(Duration),
-    /// Sleeps under a guard for a block that is usually short.
+    /// Sleeps under a `may_block` guard, which is for blocks that are usually short.
     MayBlock(Duration),
-    /// Runs until the item is asked to stop, but at most for this time.
+    /// Waits until the item is asked to stop, but at most for this time.
     Ask(Duration),
     /// Sleeps without a guard.
     Nap(Duration),
-    /// Queues an item, unless the item is refused.
+    /// Queues the item with the second number on the queue with the first number.
     Spawn(usize, usize),
     Panic,
 }
@@ -57,13 +57,13 @@ enum Operation {
     SpawnAfter(usize, usize, Duration),
     SpawnAndCancel(usize, usize, Duration),
     SpawnAndStop(usize, usize, Duration),
-    /// Queues the item with a token, and cancels the token after some time.
+    /// Queues the item with a token, and cancels the token after the given time.
     SpawnWithToken(usize, usize, Duration),
     /// Queues the item with a deadline.
     SpawnWithin(usize, usize, Duration),
     SpawnAndJoin(usize, usize),
     Scope(usize, usize),
-    /// Runs periodic items for some time.
+    /// Runs a periodic item. The first duration is the item's period. After the second duration, the item is cancelled.
     Every(usize, Duration, Duration),
     Queue(usize, usize),
     QueueOn(usize, usize, usize),
@@ -164,7 +164,7 @@ impl Kind {
         }
     }
 
-    /// Draws a weight with a generator of its own, so that the rest of a program does not depend on the weights.
+    /// Draws a weight from a separate generator, so that the rest of a program does not depend on the weights.
     fn weigh(&mut self, random: &mut Rng) {
         self.weight = random.bool().then(|| [1, 100, 10_000][random.usize(..3)]);
     }
@@ -202,7 +202,8 @@ impl Kind {
 }
 
 impl Step {
-    /// Draws a step of the item with this number. Items queue only items with lower numbers, so a chain ends.
+    /// Draws a step of the item with this number. Items queue only items with lower numbers, so each chain of items
+    /// ends.
     fn draw(random: &mut Rng, queues: &[Kind], number: usize) -> Self {
         match random.usize(..20) {
             0..=7 => Self::Burn(time(random)),
@@ -287,9 +288,9 @@ impl Program {
         program
     }
 
-    /// Draws whether the callers of the first queue run its items. Items of other queues may wait for a place in this
-    /// queue. Two rules keep these waits from forming a cycle: callers run no items of other queues, and they run no
-    /// items at all in a program that may lack threads.
+    /// Draws whether a caller that finds the first queue full runs the item itself. Items of other queues may wait for
+    /// a place in the first queue. Two rules keep these waits from forming a cycle: callers run no items of other
+    /// queues, and they run no items at all in a program that may lack threads.
     fn draw_callers(&mut self, random: &mut Rng) {
         let first = &mut self.queues[0];
         let fits = matches!(first.which, Which::Managed | Which::Unbound);
@@ -373,10 +374,10 @@ impl Program {
     }
 }
 
-/// spec: E5.1, E5.3 (an accepted item runs once, or its owner is told), F1.1, Q4, Q4.1, C3.1 (work waits for no worker
-/// while one may start), A3.1 (no pool has too much while a sibling has room), C1.1 (one item at a time on one CPU),
-/// C5.1, I3.3, I3.4, I3.5, I3.6 (cancels, deadlines), P1.4 (counts are exact), Q3, Q3.2 (no more active items than the
-/// limit), C4, F8, B2.2 (callers run items), C8 (idle workers leave)
+/// spec: E5.1, E5.3 (an accepted item runs once, or its owner is told), F1.1, Q4, Q4.1, C3.1 (no work waits while
+/// another worker may start), A3.1 (no pool has too much work while a sibling pool has room), C1.1 (one item at a time
+/// on one CPU), C5.1, I3.3, I3.4, I3.5, I3.6 (cancels, deadlines), P1.4 (counts are exact), Q3, Q3.2 (no more active
+/// items than the limit), C4, F8, B2.2 (callers run items), C8 (idle workers leave)
 #[test]
 fn random_programs_keep_what_is_promised() {
     let mut seen = Counts::default();
@@ -388,7 +389,7 @@ fn random_programs_keep_what_is_promised() {
         let counts = program.run();
         seen.iter_mut().zip(counts).for_each(|(seen, (name, count))| *seen = (name, seen.1 + count));
     });
-    // Rare events must also happen. The portable build does not observe threads.
+    // Over all runs, rare events must also happen. The portable build does not observe threads.
     let never = |name: &str| PORTABLE && ["hogs", "undeclared blocks"].contains(&name);
     assert!(!all || seen.iter().all(|(name, count)| (*count > 0) != never(name)), "{seen:?}");
 }

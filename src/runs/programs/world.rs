@@ -17,9 +17,9 @@ use crate::{
 
 /// The data that the threads of a program share.
 ///
-/// Each item runs once, or it does not run and its owner is told. A flush returns only after the items that its issuer
-/// queued before the flush. Items of an ordered queue run one at a time, and the items of each issuer run in their
-/// order.
+/// Each item runs once, or it does not run and its owner is told. A flush returns only after the items that its caller
+/// queued before the flush have ended. Items of an ordered queue run one at a time, and the items of each issuer run in
+/// their order.
 pub(super) struct World {
     program: Arc<Program>,
     executor: Executor,
@@ -31,7 +31,7 @@ pub(super) struct World {
     active: Vec<AtomicU64>,
     made: AtomicU64,
     ran: AtomicU64,
-    /// Items that were dropped without a run.
+    /// The number of items that were dropped without a run.
     dropped: AtomicU64,
     /// The number of items that did not run, and whose owner was told so.
     told: AtomicU64,
@@ -117,7 +117,8 @@ impl World {
         move || item.run()
     }
 
-    /// Keeps the first error, because a panic in an item would not end the program.
+    /// If `holds` is false, keeps the error for `settle`, unless an earlier error is kept. Does not panic, because a
+    /// panic in an item would not end the program.
     fn check(&self, holds: bool, what: impl FnOnce() -> String) {
         if !holds {
             self.wrong.lock().get_or_insert_with(what);
@@ -128,7 +129,7 @@ impl World {
         self.told.fetch_add(items as u64, Relaxed);
     }
 
-    /// Keeps the handle until the end, or counts the refusal.
+    /// Keeps the handle until the end of the program. If the item was refused, counts its owner as told.
     fn keep<F>(&self, answer: Result<crate::JoinHandle<()>, crate::Refused<F>>) {
         match answer {
             Ok(handle) => self.handles.lock().push(handle),
@@ -147,7 +148,8 @@ impl World {
         assert_eq!(self.queues[0].len(), 0, "a queue that was destroyed has items");
     }
 
-    /// Checks that all accounts are even, after the executor was shut down.
+    /// Checks, after the executor was shut down, that each item has run or was dropped, and that the owners of all
+    /// dropped items were told.
     pub(super) fn settle(&self) -> Counts {
         let handles = std::mem::take(&mut *self.handles.lock());
         let cancelled = |handle: crate::JoinHandle<()>| {
@@ -242,7 +244,7 @@ impl Issuer {
         Self { number, world: Arc::clone(world), queued }
     }
 
-    /// Makes the next item for this queue.
+    /// Makes the issuer's next item for this queue.
     fn item(&mut self, queue: usize, number: usize) -> impl FnOnce() + Send + 'static + use<> {
         let done = Arc::new(AtomicBool::new(false));
         self.queued[queue].push(Arc::clone(&done));
@@ -296,7 +298,7 @@ impl Issuer {
             2 => Attrs::new().scope(System),
             _ => Attrs::new().scope(Cpu).strict(true),
         };
-        // Per-CPU queues have no such attributes.
+        // Per-CPU queues refuse the attributes, because they can have none.
         _ = self.world.queues[queue].apply_attrs(attrs);
     }
 

@@ -6,14 +6,14 @@
 //! * **CPUs.** Each cache has up to [`OF_CACHE`] CPUs. A thread keeps its CPU until it waits, or until another thread
 //!   has waited for that CPU for [`SLICE`].
 //! * **Lines.** It takes 40 ns to get a line from a CPU of the same cache, and 110 ns from another cache. A line serves
-//!   one CPU after the other. It stays with each CPU until the thread on this CPU has repeated a failed exchange. The
-//!   machine has [lines](crate::sys::machine::Costs) for the crate's atomics and locks, and for the ends of its
+//!   one CPU after the other. The line stays with each CPU until the thread on this CPU has repeated a failed exchange.
+//!   The machine has [lines](crate::sys::machine::Costs) for the crate's atomics and locks, and for the ends of its
 //!   worklists and waiting lists. In addition, each item has a line that its issuer writes and its worker reads.
 //! * **Waking.** A thread that unparks another thread uses 2 µs of CPU time for this call. The other thread begins at
 //!   most 5 µs after the beginning of the call. One idle worker of each pool stays awake for up to 20 µs. To wake this
 //!   worker takes only the time in which the lines move.
 //! * **Everything else.** The submission of an item takes [`SUBMITS`]. The run of an item, together with its worker's
-//!   own steps, takes [`Load::runs`]. Both are times of a single CPU.
+//!   own steps, takes [`Load::runs`]. Both are times for which one CPU is busy.
 
 mod page;
 
@@ -75,7 +75,8 @@ impl Load {
         }
     }
 
-    /// Returns the number of items that each issuer queues, the length of each chain, or the number of levels.
+    /// Returns the number of items that each issuer queues, the length of each chain, or the number of levels of a
+    /// fan-out.
     const fn extent(self, size: Size) -> usize {
         match (self, size) {
             (Self::FanOut, Size::WarmUp) => 3,
@@ -107,8 +108,8 @@ impl Load {
 /// The results of a row.
 #[derive(Clone, Copy, Debug)]
 struct Measured {
-    /// The CPU time of all CPUs for each item, in nanoseconds. It includes the time of CPUs that were not used. For
-    /// [`Load::OneIssuer`], it includes only the time of one CPU.
+    /// The CPU time of all CPUs for each item, in nanoseconds. This time includes that of CPUs that were not used.
+    /// For [`Load::OneIssuer`], this is only the time of one CPU.
     cost: f64,
     /// The number of lines that moved for each item.
     lines: f64,
@@ -273,7 +274,7 @@ fn an_item_that_stays_on_its_cpu_costs_at_most_30_percent_more_on_8_cpus() {
     }
 }
 
-/// The no-ops of one issuer do not become more expensive if more CPUs are free.
+/// Items that do nothing and come from one issuer do not become more expensive if more CPUs are free.
 ///
 /// spec: C3.4
 #[test]

@@ -1,4 +1,4 @@
-//! The page of the results: a table for each kind of work.
+//! The page with the results of the simulations: a table for each kind of work.
 
 use std::fmt::Write;
 use std::fs;
@@ -8,14 +8,14 @@ use testkit::table::aligned;
 
 use super::{Kind, LOADS, Load, Measured, OF_CACHE, measure};
 
-/// The numbers of CPUs of the machines, unless `CMWQ_SCALE` sets others.
+/// The numbers of CPUs of the machines, unless `CMWQ_SCALE` sets other numbers.
 const CPUS: &str = "1,2";
 
 /// An item of the default queue may cost at most this many times as much on a machine of many caches as on a machine
 /// of one cache.
 const MOST: f64 = 4.0;
 
-/// If an item on one cache costs less than this, in nanoseconds, its cost counts as this much.
+/// If an item on a machine of one cache costs less than this number of nanoseconds, its cost counts as this number.
 const FLOOR: f64 = 500.0;
 
 const INTRODUCTION: &str = "# The cost of short items on machines with many CPUs
@@ -77,8 +77,8 @@ fn median(cpus: usize, kind: Kind, load: Load) -> Measured {
     runs[1]
 }
 
-/// Prints the page. Writes it to the file that `CMWQ_SCALE_PAGE` names, if it names one. `CMWQ_SCALE` sets the numbers
-/// of CPUs.
+/// Prints the page. Also writes the page to the file that `CMWQ_SCALE_PAGE` names, if this variable is set.
+/// `CMWQ_SCALE` sets the numbers of CPUs.
 #[test]
 fn show() {
     let begin = Begin::now();
@@ -96,8 +96,8 @@ fn show() {
         for cpus in &cpus {
             let measured = [Kind::Default, Kind::PerCpu].map(|kind| median(*cpus, kind, load));
             if *cpus > OF_CACHE {
-                // Runs differ by a factor of two. Without brisk pools, an item on 64 CPUs costs fifty times as much as
-                // on eight.
+                // The costs of an item differ between runs by a factor of two. Without brisk pools, an item on 64 CPUs
+                // costs fifty times as much as on eight CPUs.
                 let one = *of_one_cache.get_or_insert_with(|| median(OF_CACHE, Kind::Default, load).cost);
                 assert!(measured[0].cost <= MOST * one.max(FLOOR), "{load:?}, {cpus} CPUs: {measured:?}");
             }

@@ -24,8 +24,8 @@ pub(crate) fn current_cpu() -> Option<usize> {
 }
 
 /// Affinity belongs to threads, so the CPUs of the main thread stand for the CPUs of the process. `taskset` and the
-/// parent process set the affinity of the main thread, and cpusets change it. The calling thread, in contrast, may have
-/// pinned itself.
+/// parent process set the affinity of the main thread, and cpusets change it. The CPUs of the calling thread do not
+/// count, because the calling thread may have pinned itself.
 pub(crate) fn process_cpus() -> io::Result<CpuSet> {
     if let Some(cpus) = machine::present_cpus() {
         return Ok(cpus);
@@ -86,12 +86,12 @@ impl ThreadId {
         (self.0 >= MADE_UP).then(|| (self.0 - MADE_UP) as Tid)
     }
 
-    /// Returns the number for system calls.
+    /// Returns the thread's number in the form that system calls take.
     pub(in crate::sys) fn number(self) -> pid_t {
         self.0
     }
 
-    /// Returns the number that the system's tools show.
+    /// Returns the number by which the system's tools show the thread.
     pub(crate) fn shown(self) -> Option<u32> {
         u32::try_from(self.0).ok()
     }
@@ -109,7 +109,7 @@ impl ThreadId {
     }
 }
 
-/// Binds thread `tid`; 0 is the calling thread.
+/// Binds thread `tid` to these CPUs. The number 0 stands for the calling thread.
 fn pin_thread(tid: pid_t, cpus: &CpuSet) -> io::Result<()> {
     Mask::of(cpus).bind(tid)
 }
@@ -122,8 +122,8 @@ impl Mask {
         Self(to_mask(cpus))
     }
 
-    /// Binds thread `tid`; 0 is the calling thread. A forked child may call this, because the call takes no lock and
-    /// allocates nothing.
+    /// Binds thread `tid` to the CPUs of the mask. The number 0 stands for the calling thread. A forked child may call
+    /// this function, because it takes no lock and allocates nothing.
     pub(in crate::sys) fn bind(&self, tid: pid_t) -> io::Result<()> {
         // SAFETY: the pointer and the length describe the mask, which outlives the call and is only read.
         let result = unsafe { libc::sched_setaffinity(tid, size_of_val(&*self.0), self.0.as_ptr().cast()) };
@@ -131,19 +131,19 @@ impl Mask {
     }
 }
 
-/// Returns the CPUs to which thread `tid` is bound; 0 is the calling thread.
+/// Returns the CPUs to which thread `tid` is bound. The number 0 stands for the calling thread.
 fn thread_cpus(tid: pid_t) -> io::Result<CpuSet> {
     let mut mask: Vec<c_ulong> = vec![0; 1024 / WORD_BITS];
     loop {
         // SAFETY: the pointer and the length describe `mask`, which outlives the call and is fully initialised. Any
-        // bits that the call writes there are valid words.
+        // bits that the call writes into `mask` are valid words.
         let result = unsafe { libc::sched_getaffinity(tid, size_of_val(&*mask), mask.as_mut_ptr().cast()) };
         if result == 0 {
             return Ok(from_mask(&mask));
         }
         let error = io::Error::last_os_error();
-        // The kernel refuses a mask that is shorter than the kernel's own mask, but does not tell how long that mask
-        // is. So the next attempt uses a mask that is twice as long.
+        // The kernel refuses a mask that is shorter than the kernel's own mask, but does not tell the required length.
+        // So the next attempt uses a mask that is twice as long.
         if error.raw_os_error() != Some(libc::EINVAL) || mask.len() * WORD_BITS >= CpuSet::LIMIT {
             return Err(error);
         }

@@ -1,4 +1,5 @@
-//! The version for systems without CPU affinity. CPUs are numbered from 0, and the system chooses the CPUs of threads.
+//! The version for systems without CPU affinity. CPUs are numbered from 0, and the system chooses on which CPU a thread
+//! runs.
 
 use std::io;
 use std::thread;

@@ -1,15 +1,16 @@
 //! Detection of forks: each object records the process that made it.
 //!
-//! A forked child has a copy of its parent's memory, but only the thread that forked. According to this memory, threads
-//! that do not exist in the child may hold locks, or may have begun to wait. So each object that relies on threads
-//! records the process that made it ([`Origin`]), and checks this record before it takes a lock or waits.
+//! A forked child has a copy of its parent's memory, but of the parent's threads, it has only the thread that forked.
+//! According to the copied memory, threads that do not exist in the child may hold locks, or may have begun to wait. So
+//! each object that relies on threads records the process that made it ([`Origin`]), and checks this record before it
+//! takes a lock or waits.
 //!
 //! Contract of a *word*: the word keeps the value that a process stores in it, and is 0 in every process that is forked
-//! afterwards. The check is one relaxed load. One load suffices, because a child begins with one thread, which sees the
-//! memory as the fork left it.
+//! afterwards. To check its record, an object reads the word with one relaxed load. One load suffices, because a child
+//! begins with one thread, which sees the memory as the fork left it.
 //!
 //! * `linux::word()`: a word on a page that the system fills with zeros in the child of each fork, whichever call makes
-//!   the fork. There is no such word before Linux 4.14, or under an emulator that only claims to clear the page.
+//!   the fork. Linux before 4.14 does not offer such pages, and an emulator may only claim to clear them.
 //! * `portable::word()`: a word that is cleared by a handler registered with `pthread_atfork`. The C library's `fork`
 //!   calls the handler. On systems without forks, the word is never cleared.
 
@@ -27,14 +28,14 @@ mod portable;
 
 pub(crate) use portable::end_process;
 
-/// The process that made an object. That process is the calling process or one of its ancestors.
+/// The process that made an object: the calling process or one of its ancestors.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Origin(u64);
 
 /// A pointer to the word of this process, or null until the word is first needed.
 static WORD: AtomicPtr<AtomicU64> = AtomicPtr::new(ptr::null_mut());
 
-/// The number of the last process that asked for its origin. A child continues the numbering of its parent, so the
+/// The last number that a process has taken for its origin. A child continues the numbering of its parent, so the
 /// child's number differs from the numbers of all its ancestors.
 static LAST: AtomicU64 = AtomicU64::new(0);
 
@@ -82,9 +83,9 @@ fn find_word() -> &'static AtomicU64 {
     }
 }
 
-/// A value that exists once in each process, and is made when it is first used. A child makes its own value. Otherwise
-/// it could wait for ever for a thread of its parent that was making the value at the time of the fork. The parent's
-/// value stays in memory for the objects that refer to it.
+/// A value that exists once in each process, and is made when it is first used. A child makes its own value. A child
+/// that used the parent's value could wait for ever for a thread of the parent that was making this value at the time
+/// of the fork. The parent's value stays in memory for the objects that refer to it.
 pub(crate) struct PerProcess<T: 'static>(AtomicPtr<Place<T>>);
 
 struct Place<T> {
@@ -97,7 +98,7 @@ impl<T: Send + Sync> PerProcess<T> {
         Self(AtomicPtr::new(ptr::null_mut()))
     }
 
-    /// Returns the value, if it has been made.
+    /// Returns the value of this process, if it has been made.
     pub(crate) fn get(&self) -> Option<&'static T> {
         self.present().and_then(|place| place.value.get())
     }
@@ -159,7 +160,7 @@ mod tests {
         }
     }
 
-    /// spec: X2.4 (one lock-free word decides)
+    /// spec: X2.4 (one lock-free word tells a forked child from all of its ancestors)
     #[cfg(target_os = "linux")]
     #[test]
     fn a_child_is_told_from_all_of_its_ancestors() {
@@ -177,7 +178,7 @@ mod tests {
         assert!(!parent.is_forked());
     }
 
-    /// spec: X2.4: both kinds of words keep the contract.
+    /// spec: X2.4: both the word of Linux and the portable word are 0 in a forked child.
     #[cfg(all(target_os = "linux", not(cmwq_portable)))]
     #[test]
     fn words_are_empty_in_a_child() {
@@ -186,8 +187,8 @@ mod tests {
             assert!(testkit::emulator().is_some(), "Linux 4.14");
             testkit::skip("emulated", "the emulator does not empty pages");
         }
-        // The portable word may be the word that this process uses. So the test stores only the value that the word in
-        // use has.
+        // The portable word may be the word that this process uses. So the test stores no other value than that of the
+        // word in use.
         let here = Origin::here().0;
         for word in of_linux.into_iter().chain([portable::word()]) {
             word.store(here, Ordering::Relaxed);
@@ -196,7 +197,7 @@ mod tests {
         }
     }
 
-    /// spec: X2.3 (a child can have a new default)
+    /// spec: X2.3 (a forked child makes its own value, and the parent keeps its value)
     #[cfg(target_os = "linux")]
     #[test]
     fn a_child_makes_the_one_value_of_a_process_anew() {

@@ -16,14 +16,14 @@ pub(super) fn word() -> &'static AtomicU64 {
         extern "C" fn in_child() {
             WORD.store(0, crate::sys::sync::Ordering::Relaxed);
         }
-        // If there is no memory to register the handler, forks go unnoticed. Registering it twice is harmless.
+        // If there is no memory to register the handler, forks go unnoticed. Registering the handler twice is harmless.
         // SAFETY: the handler does nothing but store a number, which is permitted after any fork.
         let _registered = unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
     }
     &WORD
 }
 
-/// Ends the process without its exit handlers, because these might wait for locks that were held at the fork.
+/// Ends the process without its exit handlers, because exit handlers might wait for locks that were held at the fork.
 pub(crate) fn end_process(status: i32) -> ! {
     #[cfg(unix)]
     // SAFETY: the call touches no memory of the program and does not return.

@@ -42,17 +42,18 @@ pub(super) struct Inner {
     pub(super) batons: Vec<Arc<parking_lot::Condvar>>,
     /// The threads that sleep on each key, in the order in which they went to sleep.
     pub(super) sleepers: HashMap<Key, Vec<Tid>>,
-    /// The threads, by the id that [`std::thread`] gives them.
+    /// The numbers of the machine's threads, by the id that [`std::thread`] gives each thread.
     pub(super) names: HashMap<std::thread::ThreadId, Tid>,
     /// The check that runs whenever time is about to pass.
     pub(super) check: Option<Check>,
-    /// The reason why the run cannot go on.
+    /// The reason why the run cannot go on, if it has failed.
     failure: Option<String>,
     /// The number of times that the baton was passed on.
     pub(super) passes: u64,
     /// The events and the present activities of the threads, for reports.
     pub(super) record: Record,
-    /// The thread outside of the machine that learns of a failure. Without it, the main thread learns of the failure.
+    /// Tells a failure to a thread outside of the machine. If this field is `None`, the machine's main thread panics
+    /// with the failure.
     pub(super) watcher: Option<watch::Teller>,
 }
 
@@ -104,7 +105,8 @@ impl Machine {
         }
     }
 
-    /// Takes the lock for a thread of the machine. If the run has failed, the thread never returns from this call.
+    /// Takes the machine's lock for one of its threads. If no thread has the baton because the run has failed, the
+    /// calling thread never returns.
     pub(super) fn enter(&self) -> Guard<'_> {
         let mut inner = self.inner.lock();
         if inner.turn == NONE {
@@ -135,13 +137,13 @@ impl Machine {
         }
     }
 
-    /// Puts the calling thread to sleep on a key until it is woken, or until the time has come. Returns false if the
-    /// time has come.
+    /// Puts the calling thread to sleep on a key until another thread or the machine (see [`Rests`]) wakes it, or until
+    /// the time `until` has come. Returns false if the time comes first.
     pub(super) fn sleep(&self, me: Tid, key: Key, until: Option<Time>, rests: Rests) -> bool {
         let mut inner = self.enter();
         if !self.fine && until.is_some_and(|until| until <= inner.schedule.now) {
-            // The time has come already. A thread with such a timeout polls, so it first lets the other threads take
-            // their turns.
+            // The time `until` has come already. A thread whose timeout is over before it sleeps is polling, so it
+            // first lets the other threads take their turns.
             if !QUIET.get() {
                 self.let_others_go_on(inner, me);
             }
@@ -227,8 +229,8 @@ impl Machine {
 
     fn wait_for_turn(&self, mut inner: Guard<'_>, me: Tid) {
         if let Some(lock) = held().filter(|_| !self.fine) {
-            // Another thread of the machine might need the lock. It would then wait for the lock without giving the
-            // baton away.
+            // If another thread of the machine needed the lock, it would wait for the lock without giving the baton
+            // away.
             inner.fail(format!("a thread gives the baton away while it holds {lock}"));
         }
         let baton = Arc::clone(&inner.batons[me]);
@@ -280,7 +282,7 @@ impl Inner {
     }
 
     /// Ends the run with a failure. If a thread outside of the machine watches the run, that thread learns of the
-    /// failure, and no thread of the machine goes on. Otherwise the main thread panics.
+    /// failure, and no thread of the machine goes on. If no thread watches the run, the machine's main thread panics.
     pub(super) fn fail(&mut self, failure: String) {
         match &self.watcher {
             Some(watcher) => {
@@ -299,7 +301,7 @@ impl Inner {
     }
 }
 
-/// The place of a thread that has not begun yet.
+/// The place on a machine for a thread that has not begun yet.
 pub(crate) struct Place {
     machine: Arc<Machine>,
     pub(super) tid: Tid,
@@ -307,7 +309,7 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// Makes the place of a thread with this name, which the calling thread is about to make.
+    /// Makes a place for the thread that the calling thread is about to make under this name.
     pub(super) fn of_child(machine: &Arc<Machine>, me: Tid, name: &str) -> Self {
         let mut inner = machine.enter();
         let tid = inner.schedule.spawn(me, name.to_owned());
@@ -319,8 +321,8 @@ impl Place {
     pub(crate) fn take(mut self) {
         self.taken = true;
         let (machine, tid) = (Arc::clone(&self.machine), self.tid);
-        // This thread-local value is registered first and so destroyed last. The thread belongs to the machine until
-        // then.
+        // Of the thread's thread-local values, `ME` is registered first and so destroyed last. The thread belongs to
+        // the machine until `ME` is destroyed.
         ME.set(Some(Me { machine: Arc::clone(&machine), tid }));
         let mut inner = machine.inner.lock();
         inner.record.arrives(tid);
@@ -329,7 +331,7 @@ impl Place {
 }
 
 impl Drop for Place {
-    /// Ends the place's thread if the thread could not be made.
+    /// Ends the machine's thread of this place, if the system could not make the thread.
     fn drop(&mut self) {
         if !self.taken {
             self.machine.inner.lock().schedule.end(self.tid);

@@ -1,8 +1,8 @@
 //! The CPUs of a machine: which thread has each CPU, and for how long.
 //!
-//! A thread that becomes ready gets an idle CPU of its mask. A thread *burns* while it uses its CPU for some time. In
-//! time slices, it then shares this CPU with the threads that wait for the CPU. A thread with a *claim* goes before all
-//! threads without a claim, and immediately takes a CPU from one of them.
+//! A thread that becomes ready gets an idle CPU of its mask. A thread *burns* while it uses its CPU for some time. A
+//! burning thread shares its CPU in time slices with the threads that wait for this CPU. A thread with a *claim* gets a
+//! CPU before all threads without a claim, and immediately takes the CPU of a burning thread without a claim.
 
 #![forbid(unsafe_code)]
 
@@ -17,13 +17,13 @@ impl Schedule {
         (0..self.cpus.len()).collect()
     }
 
-    /// Returns the CPUs that are not away.
+    /// Returns the CPUs on which threads may run: all CPUs that are not away.
     pub(super) fn present(&self) -> CpuSet {
         (0..self.cpus.len()).filter(|cpu| !self.away.contains(*cpu)).collect()
     }
 
-    /// Returns the CPUs on which the thread may run at the moment, or `None` if it needs no CPU. If all CPUs to which
-    /// the thread is bound are away, the thread may run on any CPU that is not away.
+    /// Returns the CPUs on which the thread may run at the moment, or `None` if the thread needs no CPU. If all CPUs to
+    /// which the thread is bound are away, the thread may run on any CPU that is not away.
     pub(super) fn mask(&self, thread: Tid) -> Option<CpuSet> {
         let mask = self.threads[thread].mask.as_ref()?;
         if self.away.is_empty() {
@@ -64,7 +64,7 @@ impl Schedule {
         self.make_ready(thread);
     }
 
-    /// Gives the thread a claim. From now on, it goes before all threads without a claim.
+    /// Gives the thread a claim. From now on, this thread gets a CPU before all threads without a claim.
     pub(super) fn claim(&mut self, thread: Tid) {
         self.threads[thread].claims = true;
     }
@@ -180,7 +180,7 @@ impl Schedule {
         }
     }
 
-    /// Makes the thread use its CPU for this time.
+    /// Makes the thread burn, which means that it uses its CPU for this time.
     pub(super) fn burn(&mut self, thread: Tid, time: Duration) {
         if self.threads[thread].mask.is_none() {
             return self.sleep(thread, Some(self.now + time));
@@ -213,7 +213,7 @@ impl Schedule {
         }
     }
 
-    /// Moves the thread that has this CPU to the end of the queue.
+    /// Takes this CPU from the thread that has it, and makes that thread wait for a CPU again.
     pub(super) fn preempt(&mut self, cpu: usize) {
         let Some(thread) = self.cpus[cpu] else { return };
         self.account(thread);

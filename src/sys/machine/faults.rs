@@ -1,6 +1,6 @@
 //! Carries out the [`Plan`] of a run's faults.
 //!
-//! The faults have their own generator of random numbers. So their draws do not change the draws of the schedule.
+//! The faults have their own generator of random numbers, so that their draws do not change the draws of the schedule.
 
 #![forbid(unsafe_code)]
 
@@ -13,7 +13,7 @@ use super::schedule::{Schedule, Tid, Timer};
 use crate::policy::cpu_set::CpuSet;
 use crate::policy::time::Time;
 
-/// The plan of a run that has begun, and the counts that it needs.
+/// The plan of the faults of a run that has begun, and the counts that the plan needs.
 #[derive(Debug)]
 pub(super) struct Faults {
     plan: Plan,
@@ -29,7 +29,7 @@ pub(super) struct Faults {
     steps: u64,
     /// The thread that shuts the executors down.
     pub(super) shuts_down: Option<Tid>,
-    /// Whether the test is over. Then nothing fails any more.
+    /// Whether the test is over. After the test, no fault happens.
     pub(super) is_over: bool,
     /// A change of the CPUs that is not yet noted as an event.
     changed: Option<String>,
@@ -51,7 +51,7 @@ impl Faults {
         }
     }
 
-    /// Returns whether this attempt to make a thread fails.
+    /// Counts an attempt to make a thread. Returns whether the attempt fails.
     pub(super) fn refuses_thread(&mut self, now: Time) -> bool {
         self.threads += 1;
         let numbered = self.plan.no_threads_from.iter().zip(&mut self.refused_since);
@@ -64,9 +64,9 @@ impl Faults {
         by_number || self.plan.no_threads_during.iter().any(|times| times.contains(&at))
     }
 
-    /// Returns the latest end of a period without new threads. Only periods that have begun are considered, and only if
-    /// they end before the end of time. A period that begins with an attempt has begun if it has refused a thread. The
-    /// returned time may lie in the future. If there is no such period, returns the start of the run.
+    /// Returns the latest end of a period without new threads. Considers only periods that have begun and that end
+    /// before [`Time::NEVER`]. A period of `no_threads_from` has begun if it has refused a thread. The returned time
+    /// may lie in the future. If no period counts, returns the start of the run.
     pub(super) fn threads_since(&self, now: Time) -> Time {
         let begin = Time::default();
         let ranges = self.plan.no_threads_during.iter().map(|times| (begin + times.start, begin + times.end));
@@ -79,12 +79,13 @@ impl Faults {
     pub(super) fn refuses_submission(&mut self, queue: &str) -> bool {
         let chosen = is_chosen(&self.plan.refusals, &mut self.submissions, queue);
         let rates = self.plan.refusal_rates.iter().filter(|(text, _)| queue.contains(&**text));
-        // Each rate draws a number, even if the submission is refused already. So later draws do not depend on this
-        // result.
+        // Each rate draws a number even if the submission is refused already, so that later draws do not depend on the
+        // refusal.
         chosen | (rates.filter(|(_, rate)| self.random.u32(0..1000) < *rate).count() > 0)
     }
 
-    /// Returns whether this run of an item panics. The text of `item` has the names of the item and of its queue.
+    /// Returns whether the plan makes this run of an item panic. The text of `item` has the names of the item and of
+    /// its queue.
     pub(super) fn panics(&mut self, item: &impl ToString) -> bool {
         !self.plan.panics.is_empty() && is_chosen(&self.plan.panics, &mut self.runs, &item.to_string())
     }
@@ -94,7 +95,7 @@ impl Faults {
         if longest == 0 { Duration::ZERO } else { Duration::from_nanos(self.random.u64(0..=longest)) }
     }
 
-    /// Counts a step. If the plan shuts the executors down at this step, returns the thread that does so.
+    /// Counts a step. If the plan shuts the executors down at this step, returns the thread that shuts them down.
     pub(super) fn step(&mut self) -> Option<Tid> {
         let (at, _) = self.plan.shutdown?;
         self.steps += 1;

@@ -2,19 +2,20 @@
 //!
 //! A CPU that reads a line gets a copy of it, and a CPU that writes a line gets the only copy. While a line is on its
 //! way, no other CPU gets it. So a line that all CPUs write serves one CPU after the other. A thread whose CPU lacks
-//! the line burns CPU time until the line arrives. An access to a line that the CPU has costs nothing, and neither
-//! does the first access to a line.
+//! the line burns CPU time until the line arrives. It costs nothing to access a line that the CPU already has, or a
+//! line that no CPU has accessed before.
 //!
 //! At the instant at which a line arrives at a CPU, this CPU has the line, even if other CPUs already wait for it. So
-//! if a thread's compare-and-exchange fails, the thread repeats it at once, and then succeeds. A real CPU behaves in
-//! this way: a failed exchange leaves the line in the CPU's own cache, and the next attempt comes long before the line
-//! could reach another CPU. If each attempt had to wait for all other CPUs instead, one of these CPUs would change the
-//! value in the meantime. Of 80 CPUs that repeat such exchanges, all but one would fail in each round, and the line
-//! would move 80 times for each change.
+//! if a thread's compare-and-exchange fails, the thread repeats it at once, and then succeeds. On a real CPU, too, a
+//! failed exchange leaves the line in the CPU's own cache, and the next attempt comes long before the line could reach
+//! another CPU. If each attempt had to wait for all other CPUs instead, one of these CPUs would change the value in the
+//! meantime. Under this rule, of 80 CPUs that repeat a compare-and-exchange, all but one would fail in each round, and
+//! the line would move 80 times for each change.
 //!
-//! The model covers the crate's atomics and locks, and the ends of worklists and waiting lists. It covers neither the
-//! memory that the locks protect, nor reference counts, nor the workers' own lists. Threads that need no CPU have no
-//! copies. Only an unpark counts as a wake-up. It costs nothing to wake a thread that waits for a lock.
+//! The model covers the crate's atomics and locks, and the ends of worklists and waiting lists. The model does not
+//! cover the memory that the locks protect, the reference counts, or the workers' own lists. Threads that need no CPU
+//! have no copies of lines. Only an unpark of a thread counts as a wake-up. It costs nothing to wake a thread that
+//! waits for a lock.
 
 #![forbid(unsafe_code)]
 
@@ -39,7 +40,7 @@ pub(crate) struct Costs {
     pub(crate) wake: Duration,
 }
 
-/// The numbers of events since the machine was made.
+/// The numbers of transfers of lines and of wake-ups since the machine was made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Moved {
     pub(crate) near: u64,
@@ -48,7 +49,7 @@ pub(crate) struct Moved {
 }
 
 impl Moved {
-    /// Returns the number of lines that have moved.
+    /// Returns the number of times that a line has moved between CPUs.
     pub(crate) fn lines(self) -> u64 {
         self.near + self.far
     }
@@ -56,9 +57,9 @@ impl Moved {
 
 #[derive(Debug, Default)]
 struct Line {
-    /// The CPUs that have a copy. Each CPU has one bit.
+    /// The CPUs that have a copy of the line. Each CPU has one bit.
     copies: u128,
-    /// The time at which the last transfer ends.
+    /// The time at which the last transfer of the line ends.
     free_at: Time,
     /// The transfers that had not ended before the last access, in the order in which they end.
     transfers: VecDeque<Transfer>,
@@ -128,7 +129,7 @@ impl Lines {
         line.free_at.since(now)
     }
 
-    /// Notes that a thread wakes another one. Returns the CPU time that the call costs.
+    /// Notes that a thread wakes another thread. Returns the CPU time that the wake-up costs the waking thread.
     pub(super) fn wakes(&mut self) -> Duration {
         self.moved.wakes += 1;
         self.costs.wake

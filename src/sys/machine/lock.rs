@@ -1,5 +1,5 @@
-//! The locks in unit tests. Waits for these locks are visible to a simulated machine. For threads outside of all
-//! machines, these locks work like those of parking_lot.
+//! The crate's locks in unit tests. A simulated machine sees that its threads wait for these locks. For threads outside
+//! of all machines, these locks work like those of parking_lot.
 
 use std::cell::Cell;
 use std::fmt;
@@ -17,7 +17,8 @@ pub(crate) fn locks_taken() -> u64 {
     WAITS.get()
 }
 
-/// A lock with a point before it is taken, and another point after it is released.
+/// A lock with two *points*, at which another thread may go on. A thread passes one point before it takes the lock, and
+/// the other point after it has released the lock.
 #[derive(Default)]
 pub(crate) struct Mutex<T> {
     lock: parking_lot::Mutex<T>,
@@ -27,7 +28,7 @@ pub(crate) struct Mutex<T> {
 
 pub(crate) struct MutexGuard<'a, T> {
     lock: &'a Mutex<T>,
-    /// `None` only during a wait for a [`Condvar`].
+    /// The guard of the inner lock. `None` only while the thread waits for a [`Condvar`].
     guard: Option<parking_lot::MutexGuard<'a, T>>,
 }
 
@@ -67,11 +68,12 @@ impl<T> Mutex<T> {
                 return self.guard(guard);
             }
             match machine() {
-                // No other thread of the machine runs between the failed attempt and the sleep.
+                // No other thread of the machine runs between the failed attempt to take the lock and the sleep.
                 Some(own) if self.owner.load(Ordering::Relaxed) == own => {
                     _ = sleep(self.key(), &mut || true, None);
                 }
-                // This thread and the holder share no machine, so the holder can run while this thread blocks.
+                // This thread and the holder do not run on the same made-up machine, so the holder can run while this
+                // thread blocks.
                 _ => return self.guard(self.lock.lock()),
             }
         }
@@ -108,8 +110,8 @@ impl<T> DerefMut for MutexGuard<'_, T> {
 }
 
 impl<T> MutexGuard<'_, T> {
-    /// Clears the owner before it releases the lock. Otherwise another machine could hold the lock while a thread of
-    /// this machine still sees its own machine as the owner.
+    /// Clears the lock's owner, and then releases the lock. In the other order, another machine could hold the lock
+    /// while a thread of this machine still sees its own machine as the owner.
     fn release(&mut self) {
         self.lock.owner.store(0, Ordering::Relaxed);
         self.guard = None;
@@ -129,7 +131,7 @@ impl<T> Drop for MutexGuard<'_, T> {
     }
 }
 
-/// A condition variable for these locks.
+/// A condition variable for the locks of this module.
 #[derive(Default, Debug)]
 pub(crate) struct Condvar {
     condvar: parking_lot::Condvar,

@@ -2,15 +2,15 @@
 //!
 //! The threads are real, but only one of them runs at a time: the thread that has the *baton*. At a *point*, the
 //! machine may give the baton to another thread that has a CPU. A thread that waits through this crate gives the baton
-//! away, until it is woken or its waiting time is over. If every thread waits, the time moves on. So a run takes no
-//! more real time than its steps take, and the same seed gives the same run.
+//! away, until it is woken or its waiting time is over. If every thread waits, the machine's time moves on. So a run
+//! takes no more real time than its steps take, and the same seed gives the same run.
 //!
-//! There are two kinds of machines. [`run`] makes a machine for the crate's own unit tests. There, each access to an
-//! atomic or a lock of the crate is a point ([`Config::fine`]). [`run_watched`] makes a machine for the tests of users,
-//! and notices if a run hangs. There, points are only at operations of the crate and at wake-ups. A thread that reaches
-//! such a point holds no lock of the crate. The order of events depends on nothing but the seed. With the feature
-//! `testing`, the crate's atomics are those of the standard library. As long as the process has no machine, a thread
-//! pays one load for each step.
+//! There are two kinds of machines. [`run`] makes a machine for the crate's own unit tests. On such a machine, each
+//! access to an atomic or a lock of the crate is a point ([`Config::fine`]). [`run_watched`] makes a machine for the
+//! tests of users, and notices if a run hangs. On a watched machine, points are only at operations of the crate and at
+//! wake-ups, and a thread that reaches a point holds no lock of the crate. On such a machine, the order of
+//! events depends on nothing but the seed. With the feature `testing`, the crate's atomics are those of the standard
+//! library. As long as the process has no machine, a thread pays one load for each step.
 //!
 //! The threads that a thread of the machine makes through this crate belong to the machine, too. All other threads of
 //! the process have the system's CPUs and time. On a machine, user code can use the CPU with [`burn`], wait with
@@ -121,8 +121,8 @@ fn any() -> bool {
     MACHINES.load(Ordering::Relaxed) != 0
 }
 
-/// Calls `ask` if the calling thread belongs to a machine. This also works while the thread's thread-local values are
-/// destroyed.
+/// Calls `ask` if the calling thread belongs to a machine. The function may be called even while the thread's
+/// thread-local values are destroyed.
 #[inline(always)]
 fn with<R>(ask: impl FnOnce(&Arc<Machine>, Tid) -> R) -> Option<R> {
     if any() { with_own(ask) } else { None }
@@ -154,8 +154,8 @@ pub(crate) fn run<R: Send>(config: Config, main: impl FnOnce() -> R + Send) -> R
             result
         })
     };
-    // The main function runs on a new thread, whose thread-local values contain nothing from an earlier run. Otherwise
-    // the order of steps would depend on the earlier run.
+    // The main function runs on a new thread, whose thread-local values contain nothing from an earlier run. Values of
+    // an earlier run would change the order of steps.
     let result = thread::scope(|scope| {
         let main = thread::Builder::new().name(name).spawn_scoped(scope, main);
         main.expect("the system makes a thread").join()
@@ -163,8 +163,8 @@ pub(crate) fn run<R: Send>(config: Config, main: impl FnOnce() -> R + Send) -> R
     result.and_then(|result| result).unwrap_or_else(|payload| resume_unwind(payload))
 }
 
-/// Calls `main`, and then `end` with the result. During both calls, the calling thread is the main thread of this
-/// machine.
+/// Calls `main`, and then `end` with the result of `main`. During both calls, the calling thread is the main thread of
+/// this machine.
 fn as_main_thread<R, E>(
     machine: &Arc<Machine>,
     main: impl FnOnce() -> R,
@@ -179,8 +179,8 @@ fn as_main_thread<R, E>(
     ME.set(Some(Me { machine: Arc::clone(machine), tid: 0 }));
     let result = catch_unwind(AssertUnwindSafe(main));
     let end = end(result);
-    // The other threads may have used this value until now. The machine must not keep it any longer, because the value
-    // may refer to the machine.
+    // The machine's other threads may have used the kept value until now. The machine must not keep the value any
+    // longer, because the value may refer to the machine.
     let kept = machine.kept.lock().take();
     drop(kept);
     ME.take();
@@ -211,7 +211,7 @@ pub(crate) fn quietly<R>(act: impl FnOnce() -> R) -> R {
 struct OneCpu(Option<CpuSet>);
 
 impl OneCpu {
-    /// Binds the calling thread to its current CPU. If the system refuses this, the run is only slower.
+    /// Binds the calling thread to its current CPU. If the system refuses to bind the thread, the run is only slower.
     fn new() -> Self {
         let cpus = affinity::ThreadId::current().cpus().ok();
         let one = affinity::current_cpu().map(CpuSet::single);
@@ -240,8 +240,8 @@ pub(crate) fn point() -> bool {
     .is_some()
 }
 
-/// Returns the value that the calling thread's machine keeps for its user. The first call makes the value. While it
-/// makes the value, no other thread of the machine runs.
+/// Returns the value that the calling thread's machine keeps for its user. The first call makes the value. While a
+/// thread makes the value, no other thread of the machine runs.
 #[inline(always)]
 pub(crate) fn own<T: Any + Send + Sync>(make: impl FnOnce() -> T) -> Option<Arc<T>> {
     with(|machine, _| {
@@ -254,7 +254,7 @@ pub(crate) fn own<T: Any + Send + Sync>(make: impl FnOnce() -> T) -> Option<Arc<
     })
 }
 
-/// Returns the time of the machine.
+/// Returns the time of the calling thread's machine, or `None` if the thread belongs to no machine.
 #[inline(always)]
 pub(crate) fn now() -> Option<Time> {
     with(|machine, _| machine.inner.lock().schedule.now)
@@ -272,8 +272,9 @@ pub(crate) fn nap(time: Duration) -> bool {
     .is_some()
 }
 
-/// If `validate` holds, sleeps on a key until the thread is woken or the time has come. Returns false if the time has
-/// come. Returns `None` if the calling thread belongs to no machine. In this case, `validate` was not called.
+/// If `validate` returns true, the calling thread sleeps on the key until another thread wakes it, or until the time
+/// `until` has come. Returns false if the time `until` has come. Returns `None` if the calling thread belongs to no
+/// machine, and then does not call `validate`.
 #[inline(always)]
 pub(crate) fn sleep(key: Key, validate: &mut dyn FnMut() -> bool, until: Option<Time>) -> Option<bool> {
     with(|machine, me| {
@@ -283,7 +284,7 @@ pub(crate) fn sleep(key: Key, validate: &mut dyn FnMut() -> bool, until: Option<
     })
 }
 
-/// Wakes all threads that sleep on a key, or only the first of them. The caller holds no lock.
+/// Wakes all threads that sleep on the key, or only the first of them if `all` is false. The caller must hold no lock.
 #[inline(always)]
 pub(crate) fn wake(key: Key, all: bool) {
     with(|machine, me| {
@@ -306,8 +307,8 @@ fn wake_under_locks(key: Key, all: bool) {
 }
 
 impl Inner {
-    /// Wakes all threads that sleep on a key, or only the first of them. Returns their number. A thread whose sleep has
-    /// timed out does not count as asleep, and takes itself off the list.
+    /// Wakes all threads that sleep on the key, or only the first of them if `all` is false. Returns the number of
+    /// woken threads. A thread whose sleep has timed out does not count as asleep, and takes itself off the list.
     fn wake(&mut self, key: Key, all: bool) -> usize {
         let Some(sleepers) = self.sleepers.get_mut(&key) else { return 0 };
         let asleep = sleepers.iter().copied().filter(|thread| self.schedule.sleeps(*thread));
@@ -324,7 +325,7 @@ pub(crate) fn yield_now() -> bool {
     with(|machine, me| machine.let_others_go_on(machine.enter(), me)).is_some()
 }
 
-/// Unparks a thread of a machine. The value may outlive the machine.
+/// A handle that unparks a thread of a machine. The handle may outlive the machine.
 #[derive(Clone)]
 pub(crate) struct Parked(Weak<Machine>, Tid);
 
@@ -415,7 +416,7 @@ pub(crate) fn has_ended(thread: std::thread::ThreadId) -> Option<bool> {
     .flatten()
 }
 
-/// Waits for the end of a thread. Returns false if the time has come before that. Returns `None` if the thread or the
+/// Waits for the end of a thread. Returns false if the time `until` comes first. Returns `None` if the thread or the
 /// caller belongs to no machine.
 pub(crate) fn wait_for_end(thread: std::thread::ThreadId, until: Option<Time>) -> Option<bool> {
     with(|machine, me| {

@@ -8,8 +8,8 @@ use super::schedule::{State, Thread, Tid};
 use crate::policy::cpu_set::CpuSet;
 use crate::policy::time::Time;
 
-/// A check of the rules that hold whenever time is about to pass. The check panics if a rule does not hold. It can read
-/// atomics and take locks, but must not wait.
+/// A check of the rules that hold whenever time is about to pass. The check panics if a rule does not hold. The check
+/// can read atomics and take locks, but must not wait.
 pub(crate) type Check = Box<dyn FnMut(&Moment<'_>) + Send>;
 
 /// A moment at which no thread can take a step, so that time is about to pass.
@@ -23,7 +23,7 @@ pub(crate) struct Moment<'a> {
 }
 
 impl Moment<'_> {
-    /// Returns the CPUs that no thread has.
+    /// Returns the idle CPUs of the machine, which are the CPUs that no thread has.
     pub(crate) fn idle_cpus(&self) -> CpuSet {
         self.machine.inner.lock().schedule.idle()
     }
@@ -46,8 +46,8 @@ impl Moment<'_> {
         inner.schedule.ready.iter().map(|thread| inner.schedule.name(*thread).to_owned()).collect()
     }
 
-    /// Returns whether some thread is in the middle of a step, and either waits for a CPU or was just woken. The
-    /// effects of such a step are incomplete.
+    /// Returns whether a thread is in the middle of a step, and either waits for a CPU or was just woken. The effects
+    /// of this thread's step are incomplete.
     pub(crate) fn is_in_a_step(&self) -> bool {
         let inner = self.machine.inner.lock();
         let mut threads = inner.schedule.threads.iter();

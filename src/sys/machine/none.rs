@@ -1,5 +1,5 @@
-//! The substitute for builds without machines: all threads have the system's CPUs and time. This module's functions
-//! have the names of those in [`machine`](super::machine), and cost nothing.
+//! The substitute for the module [`machine`](super::machine) in builds without simulated machines. In such a build, all
+//! threads have the system's CPUs and time. Each function has the name of a function in that module, and costs nothing.
 
 use std::io;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::sys::thread_state::Seen;
 /// See [`machine`](super::machine).
 pub(crate) const MAY_EXIST: bool = false;
 
-/// The number of a thread of a machine. Without machines, no thread has one.
+/// The number of a thread of a machine. Without machines, no thread has such a number.
 pub(crate) type Tid = usize;
 
 #[derive(Clone, Copy, Debug)]
@@ -109,7 +109,7 @@ pub(crate) fn number() -> u64 {
     0
 }
 
-/// The reason for a wait. Without machines, no code reads it.
+/// The reason for a wait. Without machines, no code reads this reason.
 pub(crate) struct Waiting;
 
 #[inline(always)]

@@ -1,15 +1,15 @@
 //! The locks in builds for users' tests. These locks are those of parking_lot, and cost as much as in other builds.
 //!
-//! A machine need not see these locks. Only the thread that has the machine's *baton* runs, and a thread that gives the
-//! baton away holds none of the crate's locks. So a thread never finds one of these locks taken by another thread of
-//! the same machine. A debug build checks this at each hand-over. Only waits for a condition variable are visible to
-//! the machine.
+//! A machine need not know which threads hold these locks. Only the thread that has the machine's *baton* runs, and a
+//! thread that gives the baton away holds none of the crate's locks. So a thread never finds one of these locks taken
+//! by another thread of the same machine. At each hand-over of the baton, a debug build checks that the thread holds
+//! none of these locks. Only waits for a condition variable are visible to the machine.
 
 use super::{Key, machine, sleep, wake};
 
 pub(crate) use parking_lot::{Mutex, MutexGuard};
 
-/// A condition variable for these locks.
+/// A condition variable for the locks of parking_lot.
 #[derive(Default, Debug)]
 pub(crate) struct Condvar {
     condvar: parking_lot::Condvar,

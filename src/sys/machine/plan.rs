@@ -9,10 +9,11 @@ use std::time::Duration;
 /// The faults that happen in a run. All times count from the start of the run.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub(crate) struct Plan {
-    /// The seed of the random numbers, which decide on rates and on the lateness of timers.
+    /// The seed of the random numbers. The random numbers decide which submissions `refusal_rates` refuses, and how
+    /// late each timer is.
     pub(crate) seed: u64,
-    /// Pairs of a number and a time. From the attempt with this number on, all attempts to make a thread fail for this
-    /// time.
+    /// Pairs of a number and a time. All attempts to make a thread fail for this time, beginning with the attempt that
+    /// has this number.
     pub(crate) no_threads_from: Vec<(u64, Duration)>,
     /// During these times, all attempts to make a thread fail.
     pub(crate) no_threads_during: Vec<Range<Duration>>,
@@ -29,11 +30,11 @@ pub(crate) struct Plan {
     pub(crate) shutdown: Option<(u64, Duration)>,
 }
 
-/// A chosen event. Only the events whose description contains the text are numbered.
+/// An event that the plan has chosen. Only the events whose description contains `text` are numbered.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Chosen {
     pub(crate) text: String,
-    /// The number of the event. The first event has the number 1.
+    /// The number of the chosen event. The first event whose description contains `text` has the number 1.
     pub(crate) nth: u64,
 }
 
@@ -45,12 +46,12 @@ pub(crate) struct Absence {
 }
 
 impl Plan {
-    /// Returns the CPUs that are away at this time.
+    /// Returns the CPUs that the process may not use at this time.
     pub(crate) fn away(&self, at: Duration) -> impl Iterator<Item = usize> {
         self.absences.iter().filter(move |absence| absence.times.contains(&at)).map(|absence| absence.cpu)
     }
 
-    /// Returns the times at which a CPU goes or comes back.
+    /// Returns the times at which a CPU goes away or comes back.
     pub(crate) fn changes(&self) -> impl Iterator<Item = Duration> {
         self.absences.iter().flat_map(|absence| [absence.times.start, absence.times.end])
     }

@@ -11,27 +11,27 @@ use super::schedule::{State, Tid};
 use crate::policy::time::Time;
 use crate::sys::affinity::ThreadId;
 
-/// At most this many events are kept. Older events are only counted.
+/// A record keeps at most this many events, and only counts older events.
 const KEPT: usize = 10_000;
 
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Record {
     events: VecDeque<Event>,
-    /// The number of older events, which are not kept any more.
+    /// The number of older events, which the record has dropped.
     forgotten: usize,
     threads: BTreeMap<Tid, Doing>,
     /// For each lock, by its address, the threads that hold it.
     holders: BTreeMap<usize, Vec<Tid>>,
-    /// The panics of items of which no thread has been told.
+    /// The panics of items, except those panics of which a thread has been told.
     pub(super) panics: Vec<Panic>,
 }
 
 /// The present activity of a thread.
 #[derive(Default, Debug)]
 struct Doing {
-    /// The items that the thread runs, in the order in which they began. An item that joins another item may itself
-    /// run the other item.
+    /// The items that the thread runs, in the order in which they began. While an item joins another item, its thread
+    /// may run the other item.
     items: Vec<Item>,
     waits: Option<Waits>,
     /// The thread's id in the system.
@@ -141,7 +141,7 @@ impl Record {
         }
     }
 
-    /// Returns the events that are kept, and the number of older events.
+    /// Returns the events that the record has kept, and the number of older events.
     pub(super) fn events(&self) -> (Vec<Event>, usize) {
         (self.events.iter().cloned().collect(), self.forgotten)
     }
@@ -189,14 +189,14 @@ impl Inner {
         is_fault || self.schedule.refuses(name)
     }
 
-    /// Notes that CPUs have gone or come back.
+    /// If CPUs have gone away or come back, notes this change as an event.
     pub(super) fn note_changes(&mut self) {
         if let Some(change) = self.schedule.faults.take_change() {
             self.note_of("the machine".to_owned(), change);
         }
     }
 
-    /// Returns whether the thread's item panics as planned.
+    /// Returns whether the plan of faults makes the thread's present item panic. Notes the planned panic as an event.
     pub(super) fn panics_as_planned(&mut self, thread: Tid) -> bool {
         let Some(item) = self.record.item(thread).filter(|item| item.panics) else { return false };
         let what = format!("fault: lets {item} panic");
@@ -275,7 +275,7 @@ impl Inner {
         further
     }
 
-    /// Ends the run as failed, because the calling thread uses the machine without belonging to it.
+    /// Ends the run as failed, because the calling thread uses this machine but does not belong to it.
     pub(super) fn meets_a_stranger(&mut self) {
         let stranger = std::thread::current();
         let stranger = stranger.name().unwrap_or("a thread without a name");
@@ -288,7 +288,8 @@ impl Inner {
         }
     }
 
-    /// Returns the lines about waiting threads, and about a circle of them.
+    /// Returns the lines of a report about the threads that wait, and about threads that wait for each other in a
+    /// circle.
     pub(super) fn waits_and_circle(&self) -> String {
         format!("{}{}", self.waiting(), self.circle())
     }

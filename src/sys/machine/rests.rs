@@ -7,20 +7,21 @@ use std::time::Duration;
 
 use super::schedule::{Schedule, State, Thread, Tid, Timer};
 
-/// A run is deserted if, for this long, only threads that *keep house* (repeat routine work) have taken steps. In
-/// addition, time must have passed at least this many times in this period.
+/// A run is deserted if only threads that *keep house* (repeat routine work) have taken steps for this long, and if
+/// time has passed at least this many times in that period.
 const DESERTED: (Duration, u64) = (Duration::from_secs(60), 100);
 
-/// The number of times that threads may park in vain while time stands still. After that, the machine no longer wakes a
-/// parked thread to look again.
+/// Threads may park in vain this many times while time stands still. Further parks in vain do not make the machine wake
+/// parked threads to look again.
 const PARKS: u32 = 100;
 
 /// The condition on which the machine wakes a sleeping thread although no other thread wakes it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Rests {
-    /// Never. Other threads wake the thread, or its time comes.
+    /// Never. Only another thread, or the timer of the thread's own sleep, wakes the thread.
     No,
-    /// When no other thread can take a step, and another thread has taken a step since the thread last looked.
+    /// When no other thread can take a step, and another thread has taken a step since the sleeping thread last looked
+    /// whether its wait is over.
     UntilItLooks,
     /// When no other thread can take a step.
     UntilQuiet,
@@ -32,7 +33,8 @@ impl Schedule {
     /// Notes that a thread has got the baton.
     pub(super) fn goes_on(&mut self, thread: Tid) {
         let Thread { rests, keeps_house, timed_out, .. } = self.threads[thread];
-        // A thread that was woken to look again may find nothing. Its wait then goes on.
+        // For a thread that was woken to look again, getting the baton is no step, because the thread may find nothing
+        // and go on waiting.
         if rests != Rests::UntilItLooks || timed_out {
             self.takes_a_step(thread);
         }
@@ -55,8 +57,8 @@ impl Schedule {
     /// other thread waits for a time.
     pub(super) fn is_deserted(&self) -> bool {
         let (since, moves) = self.quiet_since;
-        // While the plan of faults refuses new threads, the run may look deserted. It can continue when threads can be
-        // made again.
+        // While the plan of faults refuses new threads, the run may look deserted, but it can continue when threads can
+        // be made again.
         let since = since.max(self.faults.threads_since(self.now));
         let waits = |timer: &Timer| match timer {
             Timer::Wakes(thread, number) => {
@@ -84,7 +86,7 @@ impl Schedule {
         }
     }
 
-    /// Wakes the threads that wait until no other thread can take a step. Returns whether there are such threads.
+    /// Wakes the threads that wait until no other thread can take a step. Returns whether it has woken a thread.
     pub(super) fn rouse(&mut self) -> bool {
         let looks =
             std::mem::take(&mut self.changed) && self.rouse_those(|rests, _| rests == Rests::UntilItLooks);
@@ -96,8 +98,8 @@ impl Schedule {
             })
     }
 
-    /// Wakes the threads that wait for time to pass, because no time will pass any more. Reports this to them as a
-    /// timeout.
+    /// Wakes the threads that wait for time to pass, because no time will pass any more. The woken threads see a
+    /// timeout. Returns whether it has woken a thread.
     pub(super) fn rouse_in_vain(&mut self) -> bool {
         let waits = |thread: &Thread| matches!(thread.rests, Rests::UntilTimePasses(_));
         self.threads.iter_mut().filter(|thread| waits(thread)).for_each(|thread| thread.timed_out = true);

@@ -55,8 +55,8 @@ pub(crate) fn refuse_threads_named(part: &str) {
         .expect("the thread belongs to a machine");
 }
 
-/// Gives the calling thread a claim. From now on, this thread goes before all threads without a claim, and takes CPUs
-/// from them.
+/// Gives the calling thread a claim. From now on, this thread gets a CPU before all threads without a claim, and takes
+/// the CPU of a burning thread without a claim.
 pub(crate) fn claim() {
     with(|machine, me| machine.inner.lock().schedule.claim(me)).expect("the thread belongs to a machine");
 }
@@ -71,7 +71,7 @@ pub(crate) fn take_cpu(cpu: usize, time: Duration) {
     .expect("the thread belongs to a machine");
 }
 
-/// From now on, counts the calling thread as being on this CPU. The thread is one that needs no CPU.
+/// From now on, counts the calling thread as being on this CPU. The calling thread must be one that needs no CPU.
 pub(crate) fn stand_on(cpu: usize) {
     with(|machine, me| machine.inner.lock().schedule.threads[me].cpu = cpu)
         .expect("the thread belongs to a machine");
@@ -83,12 +83,12 @@ pub(crate) fn current_cpu() -> Option<usize> {
     with(|machine, me| machine.inner.lock().schedule.threads[me].cpu)
 }
 
-/// Returns all CPUs of the calling thread's machine, even those that are away.
+/// Returns all CPUs of the calling thread's machine, even those on which no thread may run at the moment.
 pub(crate) fn cpus() -> Option<CpuSet> {
     with(|machine, _| machine.inner.lock().schedule.all())
 }
 
-/// Returns the CPUs of the calling thread's machine that are not away.
+/// Returns the CPUs of the calling thread's machine on which threads may run at the moment.
 pub(crate) fn present_cpus() -> Option<CpuSet> {
     with(|machine, _| machine.inner.lock().schedule.present())
 }
@@ -108,8 +108,8 @@ pub(crate) fn bind(thread: Tid, cpus: &CpuSet) -> Option<bool> {
         if some {
             inner.schedule.bind(thread, cpus);
             // The calling thread may have lost its own CPU, so it hands the baton (the right to run) over. A thread
-            // that binds another thread may hold a lock. Such a thread may hand the baton over only on a `fine`
-            // machine.
+            // that binds another thread may hold a lock, and a thread that holds a lock may hand the baton over only on
+            // a `fine` machine.
             if machine.fine || thread == me {
                 machine.hand_over(inner, me);
             }
@@ -192,7 +192,7 @@ fn charge(cost: impl FnOnce(&mut Lines, usize, Time) -> Duration) {
         }
         let mut inner = machine.enter();
         if inner.schedule.threads[me].mask.is_none() {
-            return; // It needs no CPU, so it has no cache.
+            return; // A thread that needs no CPU has no cache.
         }
         let (cpu, now) = (inner.schedule.threads[me].cpu, inner.schedule.now);
         let cost = inner.lines.as_mut().map_or(Duration::ZERO, |lines| cost(lines, cpu, now));
@@ -203,7 +203,7 @@ fn charge(cost: impl FnOnce(&mut Lines, usize, Time) -> Duration) {
     });
 }
 
-/// Returns the numbers of lines that have moved so far on the calling thread's machine.
+/// Returns the numbers of transfers of cache lines and of wake-ups so far on the calling thread's machine.
 #[cfg(test)]
 pub(crate) fn moved() -> Moved {
     with(|machine, _| machine.inner.lock().lines.as_ref().map(|lines| lines.moved))

@@ -31,8 +31,8 @@ const RESTLESS: u64 = 1_000_000;
 #[derive(Clone, Debug)]
 pub(crate) struct Config {
     pub(crate) cpus: usize,
-    /// The seed of the order of steps. Without a seed, each thread runs until it waits. The next thread is then a
-    /// thread that needs no CPU or, if there is none, the thread on the lowest CPU.
+    /// The seed of the order of steps. Without a seed, each thread runs until it waits. The next thread is one that
+    /// needs no CPU or, if no such thread can run, the thread on the lowest CPU.
     pub(crate) seed: Option<u64>,
     /// With a seed and [`Order::Random`], the machine chooses the next thread anew at this many of a thousand points.
     pub(crate) switches: u32,
@@ -40,16 +40,17 @@ pub(crate) struct Config {
     pub(crate) slice: Duration,
     /// The longest time from the wake-up of a thread until the thread is ready. Without a seed, this time is zero.
     pub(crate) latency: Duration,
-    /// Threads whose names end in one of these texts are ready immediately.
+    /// A thread whose name ends in one of these texts is ready as soon as it is woken.
     pub(crate) prompt: &'static [&'static str],
     /// Threads whose names end in one of these texts need no CPU. The main thread needs no CPU either.
     pub(crate) apart: &'static [&'static str],
-    /// Whether each access to an atomic or a lock is a point. Otherwise, only the [steps](super::step) are points.
+    /// Whether each access to an atomic or a lock is a point. If this is false, only the [steps](super::step) are
+    /// points.
     pub(crate) fine: bool,
     /// If there is a seed, the rule by which the machine chooses the thread that takes the next step.
     pub(crate) order: Order,
-    /// The costs of communication between CPUs. Without them, all accesses to memory cost nothing. With them, the same
-    /// seed need not give the same run, because the cache lines are those of real addresses.
+    /// The costs of communication between CPUs. Without costs, all accesses to memory take no time. With costs, the
+    /// same seed need not give the same run, because the cache lines are those of real addresses.
     #[cfg(test)]
     pub(crate) costs: Option<super::lines::Costs>,
     /// The number of steps without any time passing after which a run counts as endless.
@@ -62,10 +63,10 @@ pub(crate) struct Config {
 /// The rule by which a machine chooses the thread that takes the next step.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Order {
-    /// Each thread is as likely as any other.
+    /// Each thread that can take the next step is as likely as any other.
     Random,
     /// Each thread has a random rank, and the thread of the highest rank takes the next step. `falls` lists points by
-    /// their numbers. A thread that reaches such a point gets the lowest rank of all.
+    /// their numbers. A thread that reaches a point of this list gets the lowest rank of all.
     Ranks { falls: Vec<u64> },
 }
 
@@ -116,13 +117,14 @@ pub(super) struct Thread {
     pub(super) mask: Option<CpuSet>,
     /// The CPU on which the thread runs, or ran last.
     pub(super) cpu: usize,
-    /// The number of sleeps and burns so far. A timer with an older number is out of date.
+    /// A number that grows with each sleep, wake-up and burn of the thread. A timer with an older number is out of
+    /// date.
     pub(super) number: u64,
     /// Whether the thread belongs to another process.
     pub(super) is_foreign: bool,
-    /// Whether the thread goes before threads without a claim.
+    /// Whether the thread has a claim, which means that it gets a CPU before all threads without a claim.
     pub(super) claims: bool,
-    /// The time for which the thread still burns.
+    /// The time for which the thread still has to burn.
     pub(super) left: Duration,
     pub(super) cpu_time: Duration,
     pub(super) sleeps: u64,
@@ -168,7 +170,7 @@ pub(super) struct Schedule {
     pub(super) away: CpuSet,
     /// For each CPU, whether a timer is set for the end of a slice.
     pub(super) slices: Vec<bool>,
-    /// The threads that wait for a CPU, in their order.
+    /// The threads that wait for a CPU. An idle CPU goes to the first of them that may run on it.
     pub(super) ready: VecDeque<Tid>,
     /// The threads that need no CPU, and run.
     pub(super) apart: Vec<Tid>,
@@ -185,12 +187,12 @@ pub(super) struct Schedule {
     steps: u64,
     /// The number of times that time has passed.
     pub(super) moves: u64,
-    /// The number of times that time has passed since the main thread last took a step. It is no step if the thread
-    /// looks again and finds nothing.
+    /// The number of times that time has passed since the main thread last took a step. If the main thread looks
+    /// whether its wait is over and finds nothing, this is no step.
     pub(super) alone: u64,
     /// The time at which a thread that does not keep house last took a step, and the value of `moves` at that time.
     pub(super) quiet_since: (Time, u64),
-    /// The number of points so far.
+    /// The number of points that threads have reached so far.
     pub(super) points: u64,
     /// Whether a thread has taken a step since the machine last woke threads to look again.
     pub(super) changed: bool,
@@ -295,7 +297,7 @@ impl Schedule {
         self.fill();
     }
 
-    /// Returns whether the thread sleeps, and its time has not come.
+    /// Returns whether the thread sleeps, and has neither been woken nor timed out.
     pub(super) fn sleeps(&self, thread: Tid) -> bool {
         self.threads[thread].state == State::Sleeps
     }
@@ -318,7 +320,7 @@ impl Schedule {
         }
     }
 
-    /// Returns whether the system refuses to make a thread with this name.
+    /// Returns whether the machine refuses to make a thread with this name.
     pub(super) fn refuses(&mut self, name: &str) -> bool {
         if self.refused.iter().any(|part| name.contains(part)) {
             return true;
@@ -334,7 +336,7 @@ impl Schedule {
         self.fill();
     }
 
-    /// Decides which thread takes the next step at a point of `thread`. If it is another thread, returns that thread.
+    /// Decides which thread takes the next step at a point of `thread`. Returns this next thread if it is not `thread`.
     pub(super) fn switches(&mut self, thread: Tid) -> Option<Tid> {
         self.steps += 1;
         self.points += 1;
@@ -355,7 +357,7 @@ impl Schedule {
     }
 
     /// Takes the CPU from the thread, and puts the thread behind those that wait for a CPU. Unless the order is random,
-    /// another thread takes the next step if any other can.
+    /// this thread takes the next step only if no other thread can.
     pub(super) fn yields(&mut self, thread: Tid) {
         self.steps += 1;
         self.leave_cpu(thread);
@@ -368,8 +370,8 @@ impl Schedule {
         self.steps >= self.config.endless
     }
 
-    /// Returns whether the run does not come to rest. At the end of time, no timer can move the clock on, so a thread
-    /// that sleeps again and again never comes to rest.
+    /// Returns whether the run is restless, which means that it does not come to rest. At the end of time, no timer can
+    /// move the clock on, so a thread that sleeps again and again never comes to rest.
     pub(super) fn is_restless(&self) -> bool {
         self.alone > self.config.restless || self.now == Time::NEVER
     }
@@ -379,8 +381,8 @@ impl Schedule {
         self.timers.first_key_value().map(|((at, _), _)| *at)
     }
 
-    /// Moves the time on to the first timer, because no thread can take a step. All threads that become ready at an
-    /// instant are in a queue before any thread runs at that instant.
+    /// Moves the time on to the first timer, because no thread can take a step. All timers of an instant expire before
+    /// any thread takes a step at that instant.
     pub(super) fn move_on(&mut self) {
         let Some(at) = self.next_timer() else { return };
         if at > self.now {

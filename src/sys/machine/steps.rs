@@ -87,7 +87,7 @@ pub(crate) fn add_chore(chore: impl FnOnce() -> Chore) -> bool {
     with(|machine, _| machine.chores.lock().push(chore())).is_some()
 }
 
-/// Returns whether sleeping threads have chores.
+/// Returns whether the threads that sleep on the calling thread's machine have chores.
 pub(crate) fn has_chores() -> bool {
     with(|machine, _| !machine.chores.lock().is_empty()).unwrap_or(false)
 }
@@ -168,7 +168,7 @@ pub(crate) fn waits_for_queue(queue: &str, what: impl FnOnce() -> String) -> Wai
     waits(|| Waits::Queue(queue.to_owned(), what()))
 }
 
-/// Records that the calling thread waits for something else.
+/// Records that the calling thread waits for something that `what` describes.
 #[inline(always)]
 pub(crate) fn waits_for(what: &'static str) -> Waiting {
     waits(|| Waits::Other(what))
@@ -188,9 +188,9 @@ pub(crate) fn until_locked(lock: usize, until: Option<Time>, attempt: impl FnMut
     ready(lock, until, || Waits::Lock(lock), attempt)
 }
 
-/// Waits on a machine until `attempt` succeeds, or until the time has come. Returns false if the time has come. The
-/// calling thread tries again when it is woken on the key, and also when no other thread can take a step. Returns
-/// `None` if the calling thread belongs to no machine.
+/// Waits on a machine until `attempt` succeeds, or until the time `until` has come. Returns false if the time comes
+/// first. The calling thread tries again when it is woken on the key, and also when no other thread can take a step.
+/// Returns `None` if the calling thread belongs to no machine.
 #[inline(always)]
 pub(crate) fn until_ready(
     key: usize,
@@ -218,8 +218,8 @@ fn ready(
             if ready || !in_time || is_late {
                 inner.schedule.has_found(me);
                 if !ready && in_time && !QUIET.get() {
-                    // The time has come already. A thread with such a timeout polls, so it first lets the others take
-                    // their turns.
+                    // The time `until` has come already. A thread whose timeout is over before it sleeps is polling, so
+                    // it first lets the other threads take their turns.
                     machine.let_others_go_on(inner, me);
                 }
                 return ready;
@@ -230,7 +230,8 @@ fn ready(
     })
 }
 
-/// Waits on a machine until a thread wakes the key, or until the time has come. Returns false if the time has come.
+/// Waits on a machine until another thread wakes the calling thread on this key, or until the time `until` has come.
+/// Returns false if the time comes first.
 pub(crate) fn until_woken(key: usize, until: Option<Time>, what: &'static str) -> Option<bool> {
     with(|machine, me| {
         let _says = waits(|| Waits::Other(what));
@@ -238,7 +239,8 @@ pub(crate) fn until_woken(key: usize, until: Option<Time>, what: &'static str) -
     })
 }
 
-/// Wakes all threads that wait on the key of an object, or only the first of them. Returns the number of woken threads.
+/// Wakes all threads that wait on the key of an object, or only the first of them if `all` is false. Returns the number
+/// of woken threads.
 #[inline(always)]
 pub(crate) fn wake_object(key: usize, all: bool) -> usize {
     let woken = with(|machine, me| {
@@ -323,7 +325,7 @@ pub(crate) fn park_a_while(timeout: Option<Duration>) -> bool {
     .is_some()
 }
 
-/// Returns the events of the run so far, and the number of earlier events that are not kept.
+/// Returns the events of the run so far, and the number of earlier events that the record has dropped.
 pub(crate) fn events() -> Option<(Vec<Event>, usize)> {
     with(|machine, _| machine.enter().record.events())
 }

@@ -1,4 +1,4 @@
-//! Tests of the time, the CPUs and the waits of a machine.
+//! Tests of the time, the CPUs and the waits of a simulated machine.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ fn millis() -> u64 {
     clock::now().as_nanos() / 1_000_000
 }
 
-/// Makes threads with these bodies, and waits until all of them have ended.
+/// Makes threads with these bodies, and waits until all of these threads have ended.
 fn all<const N: usize>(bodies: [Box<dyn FnOnce() + Send>; N]) {
     let threads = bodies.map(|body| spawn("t".to_owned(), None, body).unwrap());
     threads.into_iter().for_each(|own| thread::join(own, Until::FOREVER).unwrap());
@@ -147,7 +147,7 @@ fn a_seed_is_an_order_and_a_lock_excludes() {
     assert_eq!(sum(Config::new(2), false), 20, "without a seed, threads do not interrupt each other");
 }
 
-/// Lets three threads take 20 steps each. Returns how often one of them was interrupted by another.
+/// Lets three threads take 20 steps each. Returns how many times one of these threads interrupted another.
 fn interruptions(seed: u64, falls: &[u64]) -> usize {
     let config = Config { fine: false, order: Order::Ranks { falls: falls.to_vec() }, ..Config::new(4) };
     let steps = Arc::new(sync::Mutex::new(Vec::new()));
@@ -221,7 +221,8 @@ fn a_wait_that_never_ends_is_told() {
     run(Config::new(2), thread::park);
 }
 
-/// The locks in builds for users' tests rely on the rule that this test checks.
+/// The run fails if a thread gives the baton away while it holds a lock. In builds for users' tests, the crate's locks
+/// rely on this rule.
 #[test]
 #[cfg(debug_assertions)]
 #[should_panic(expected = "a thread gives the baton away while it holds the lock Last of ")]

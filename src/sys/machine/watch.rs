@@ -1,9 +1,9 @@
-//! Watches the runs of a machine from a thread outside of the machine. The watcher learns of failures. It also notices
-//! if a thread keeps the *baton* (the right to run) for too long. Such a thread computes without an end, or waits for
-//! an event that the machine does not know.
+//! Watches the runs of a machine from a thread outside of the machine. The watcher is told if the run fails. The
+//! watcher also notices if a thread keeps the *baton* (the right to run) for too long: the thread computes without an
+//! end, or waits for an event that the machine does not know.
 //!
-//! If a run fails, its threads stay where they are. They cannot be ended: a thread may be in the middle of a step, or
-//! in a wait that must not unwind. So a failed run costs memory and threads, until the process ends.
+//! If a run fails, its threads stay where they are, because they cannot be ended: a thread may be in the middle of a
+//! step, or in a wait that must not unwind. So a failed run costs memory and threads, until the process ends.
 
 #![forbid(unsafe_code)]
 
@@ -26,10 +26,10 @@ const COMPUTES: u32 = 10;
 const LOOKS: u32 = 20;
 
 /// The watcher ends the run when it has seen a thread sleep in real time at this many looks, a tenth of [`LOOKS`]. A
-/// wait for a file or a process is no such sleep.
+/// wait for a file or a process does not count as a sleep in real time.
 const NAPS: u32 = LOOKS / 10;
 
-/// Tells the watcher of a failure.
+/// A function that tells the watcher why the run has failed.
 pub(super) struct Teller(Box<dyn Fn(String) + Send>);
 
 impl Teller {
@@ -42,7 +42,7 @@ impl Teller {
 pub(crate) struct Outcome<R> {
     /// The result of the main function, or the reason why the run could not go on.
     pub(crate) result: Result<thread::Result<R>, String>,
-    /// The events of the run, and the number of earlier events that were not kept.
+    /// The events of the run, and the number of earlier events that the record has dropped.
     pub(crate) events: (Vec<Event>, usize),
 }
 
@@ -51,7 +51,7 @@ enum Said<R> {
     Failed(String),
 }
 
-/// Makes a machine and its main thread, and runs `main` on this thread. Then waits until all threads of the machine
+/// Makes a machine and its main thread, and runs `main` on that thread. Then waits until all threads of the machine
 /// have ended. A thread that sleeps in a system call may keep the baton for at most `patience`.
 ///
 /// # Errors
@@ -89,7 +89,7 @@ fn teller<R: Send + 'static>(tell: Sender<Said<R>>) -> Teller {
     Teller(Box::new(move |failure| _ = tell.send(Said::Failed(failure))))
 }
 
-/// Waits until all threads of the machine have ended or wait for ever. Then says how the run ended. `result` is the
+/// Waits until all threads of the machine have ended or wait for ever. Then returns how the run ended. `result` is the
 /// result of the main function.
 fn verdict<R>(machine: &Machine, result: thread::Result<R>) -> Said<R> {
     machine.rest();
@@ -140,8 +140,8 @@ impl Holder {
         Self { patience, seen: (NONE, 0), since: Instant::now(), asleep: None, naps: 0 }
     }
 
-    /// Looks at the thread that has the baton. If it has kept the baton for too long, ends the run and returns the
-    /// reason.
+    /// Looks at the thread that has the baton. If this thread has kept the baton for too long, ends the run and returns
+    /// the reason.
     #[allow(clippy::disallowed_methods, reason = "the watcher lives in real time")]
     fn look(&mut self, machine: &Machine) -> Option<String> {
         let mut inner = machine.inner.lock();

@@ -39,8 +39,8 @@ impl Listener {
     }
 
     pub(super) fn wake(&self) {
-        // The write fails only if the counter is about to overflow. In that case, the counter is not 0 and ends the
-        // sleep anyway.
+        // The write fails only if the counter is about to overflow. A counter that is about to overflow is not 0, so it
+        // ends the sleep anyway.
         let _full = (&self.counter).write(&1_u64.to_ne_bytes());
     }
 
@@ -50,8 +50,9 @@ impl Listener {
         waited.push(waiting_for(Some(self.timer.descriptor())));
         waited.extend(rings.iter().map(|ring| waiting_for(ring.descriptor())));
         let told = match self.timer.arm(until).and_then(|()| poll(&mut waited, None)) {
-            // The process's limit on descriptors may now be lower than the number of rings. In that case, the thread
-            // sleeps for a short time without the rings, and its caller reads the rings afterwards.
+            // The wait may fail because the process's limit on descriptors is now lower than the number of rings. After
+            // a failed wait, the thread sleeps for a short time without the rings, and its caller reads the rings
+            // afterwards.
             Err(_) if !rings.is_empty() => poll(&mut waited[..2], Some(REFUSED)),
             told => told,
         };

@@ -2,14 +2,15 @@
 //!
 //! * `Pause::parking()`: the sleeper parks.
 //! * `Pause::listening() -> io::Result<Pause>`: the sleeper waits for descriptors, one of which belongs to the pause
-//!   itself. Fails if the process has no descriptor left.
-//! * `wake()`: wakes the sleeper. A thread may call this if it knows that the sleeper sleeps, or that the sleeper's
+//!   itself. The call fails if the process has no descriptor left.
+//! * `wake()`: wakes the sleeper. A thread may call `wake` if it knows that the sleeper sleeps, or that the sleeper's
 //!   `validate` has returned true. If the sleeper is awake already, its next sleep may end immediately.
 //! * `sleep(validate, until, rings) -> bool`: calls `validate` when other threads can already wake the sleeper, and
-//!   sleeps only if `validate` returns true. Only one thread calls this. Returns false if the time has come. The sleep
-//!   may also end for no reason. In a listening pause, each of `rings` can end the sleep. After the sleep, `is_over`
-//!   returns true for each ring whose thread has ended. A parking pause ignores `rings`. Between its `validate` and the
-//!   end of its sleep, the thread runs no user code, because user code could consume the wake-up by parking.
+//!   sleeps only if `validate` returns true. Only one thread calls `sleep`. Returns false if the time `until` has come.
+//!   The sleep may also end for no reason. In a listening pause, each of `rings` can end the sleep. After the sleep,
+//!   `is_over` returns true for each ring whose thread has ended. A parking pause ignores `rings`. Between the call of
+//!   `validate` and the end of the sleep, the sleeper runs no user code, because user code could consume the wake-up by
+//!   parking.
 //!
 //! The portable version always parks.
 
@@ -44,7 +45,7 @@ pub(crate) struct Pause(Kind);
 #[derive(Debug)]
 enum Kind {
     Parks {
-        /// This is set when the sleeper first calls `sleep`.
+        /// The thread that sleeps in this pause. The field is set when this thread first calls `sleep`.
         sleeper: OnceLock<Sleeper>,
         slack: Slack,
     },
@@ -163,7 +164,7 @@ mod tests {
     }
 
     /// After a sleep that ended early, the system's timer is still armed for that sleep's time. The next sleep must not
-    /// end at that time.
+    /// end at the time of the earlier sleep.
     #[test]
     fn each_sleep_has_its_own_time() {
         for pause in pauses() {
@@ -175,7 +176,7 @@ mod tests {
             }
             while pause.sleep(|| true, soon, &[]) {}
             assert!(Some(clock::now()) >= soon);
-            // The time `soon` has passed, so a sleep until `soon` ends immediately.
+            // The deadline `soon` is over, so this sleep ends immediately.
             while pause.sleep(|| true, soon, &[]) {}
             while pause.sleep(|| true, after(SHORT), &[]) {}
             pause.wake();

@@ -1,4 +1,5 @@
-//! The version for systems that have no descriptors for context switches. There, no pause can listen.
+//! The version for systems that have no descriptors for context switches. On these systems, no pause can wait for
+//! descriptors.
 
 use std::io;
 

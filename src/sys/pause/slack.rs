@@ -6,14 +6,14 @@ use std::sync::OnceLock;
 
 use libc::{c_long, c_ulong};
 
-/// The smallest slack that this module sets. All values here are in nanoseconds.
+/// The smallest slack that this module sets. All values of this module are in nanoseconds.
 const LEAST: c_long = 1000;
 
 /// The slack that a thread had when the slack was first read. If the slack cannot be read, it is not changed.
 #[derive(Debug)]
 pub(super) struct Slack(OnceLock<c_long>);
 
-/// While this value exists, sleeps of the thread end on time. Its drop restores the former slack.
+/// While this value exists, sleeps of the thread end on time. The drop of this value restores the former slack.
 #[derive(Debug)]
 pub(super) struct OnTime(Option<c_long>);
 
@@ -22,12 +22,12 @@ impl Slack {
         Self(OnceLock::new())
     }
 
-    /// Reduces the slack of the calling thread. The same thread must make every call.
+    /// Reduces the slack of the calling thread. All calls for one `Slack` must come from the same thread.
     ///
-    /// To save wake-ups, the system may end a sleep late by up to the thread's slack, which is usually 50 µs. With that
-    /// slack, half of the measured sleeps of 250 µs ended more than 57 µs late. With a slack of 1 µs, half of them
-    /// ended more than 9 µs late. A thread passes its slack on to the threads that it makes. So the slack must be
-    /// restored. Otherwise the sleeps of items would change, too.
+    /// To save wake-ups, the system may end a sleep late by up to the thread's slack, which is usually 50 µs. With a
+    /// slack of 50 µs, half of the measured sleeps of 250 µs ended more than 57 µs late. With a slack of 1 µs, half of
+    /// them ended more than 9 µs late. A thread passes its slack on to the threads that it makes. If the slack were not
+    /// restored, the sleeps of items on these threads would change, too.
     pub(super) fn reduce(&self) -> OnTime {
         let former = *self.0.get_or_init(own);
         OnTime((former > LEAST && set_own(LEAST)).then_some(former))

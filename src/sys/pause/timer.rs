@@ -16,16 +16,16 @@ use crate::sys::sync::{AtomicU64, Ordering};
 /// The value of `armed` while the timer is stopped.
 const STOPPED: u64 = u64::MAX;
 
-/// A timer of the system (timerfd). Its descriptor becomes ready when the time has come, and stays ready until the
-/// timer is armed anew.
+/// A timer of the system (timerfd). The timer's descriptor becomes ready when the time has come, and stays ready until
+/// the timer is armed anew.
 ///
 /// The timer stays armed from one sleep to the next. So after a sleep that ended early, the next sleep until the same
-/// time changes no timer. In a virtual machine, each change of a CPU's timer can cost a call of the hypervisor. The
-/// timeout of a system call makes two such changes. The timer slack of the thread does not delay this timer.
+/// time changes no timer. In a virtual machine, each change of a CPU's timer can cost a call of the hypervisor. A
+/// system call with a timeout changes a CPU's timer twice. The timer slack of the thread does not delay this timer.
 #[derive(Debug)]
 pub(super) struct Timer {
     timer: File,
-    /// The time for which the timer was armed last, in nanoseconds, or [`STOPPED`]. Only the sleeper uses this.
+    /// The time for which the timer was armed last, in nanoseconds, or [`STOPPED`]. Only the sleeper uses this field.
     armed: AtomicU64,
 }
 
@@ -42,7 +42,8 @@ impl Timer {
         Ok(Self { timer: timer.into(), armed: AtomicU64::new(STOPPED) })
     }
 
-    /// Arms the timer for this time, or stops the timer. Only one thread calls this.
+    /// Arms the timer for the time `until`, or stops the timer if `until` is `None`. Only one thread calls this
+    /// function.
     pub(super) fn arm(&self, until: Option<Time>) -> io::Result<()> {
         let at = until.map_or(STOPPED, Time::as_nanos);
         if at == self.armed.load(Ordering::Relaxed) {

@@ -1,6 +1,6 @@
-//! Records of context switches through `perf_event_open`. An event belongs to one thread, on whichever CPU the thread
-//! runs. The event measures nothing. The kernel writes the event's records into a ring of one page, and this code reads
-//! the ring.
+//! Records of context switches through `perf_event_open`. Each event belongs to one thread, on whichever CPU the thread
+//! runs, and measures nothing. The kernel writes the event's records into a ring of one page, and this code reads the
+//! ring.
 //!
 //! This code calls the interface through libc, because it needs only a dozen numbers of a stable interface. The crates
 //! for this interface offer much more, but only on four to seven architectures. The events measure nothing in the
@@ -50,7 +50,8 @@ const SAMPLE_ID_ALL: u32 = 18;
 const CONTEXT_SWITCH: u32 = 26;
 
 /// The fields that the kernel writes at the end of each record, one word each: thread, time, id, stream, CPU and
-/// identifier. This code reads only the CPU. The other fields make the records [long](super::parity).
+/// identifier. Of these fields, this code reads only the CPU. The fields other than the CPU only give the records the
+/// [length](super::parity) that the ring needs.
 const TRAILER: u64 = 1 << 1 | 1 << 2 | 1 << 6 | 1 << 9 | 1 << 7 | 1 << 16;
 
 /// The offset of the CPU's number in a record, in bytes. The number has four bytes, and follows the header and four
@@ -87,9 +88,9 @@ pub(crate) struct Ring {
     read: u64,
     thread: ThreadId,
     parity: Parity,
-    /// A second event, which wakes a listener for the first record. It exists only if the first record is expected to
-    /// be an *out* (the thread gives its CPU away), because the ring itself does not wake a listener for this out.
-    /// `None` after the first record. The pages are dropped before their event.
+    /// A second event, which wakes a listener for the first record. The second event exists only if the first record is
+    /// expected to be an *out* (the thread gives its CPU away), because the ring itself does not wake a listener for
+    /// this out. `None` after the first record. The pages are dropped before their event.
     first: Option<(Pages, OwnedFd)>,
     /// The last record that was read, with its CPU. `None` if no record was read so far, or if the kernel may have
     /// dropped a later record.
@@ -231,8 +232,8 @@ pub(crate) fn permitted() -> io::Result<Readiness> {
     Ring::attach(ThreadId::current(), true).map(|ring| Readiness(ring.event))
 }
 
-/// Two pages that are shared with the kernel. The first page holds the positions of both sides, and the second page
-/// holds the records. A forked process does not inherit the mapping.
+/// Two pages that are shared with the kernel. The first page holds the positions up to which the kernel has written and
+/// this code has read, and the second page holds the records. A forked process does not inherit the mapping.
 #[derive(Debug)]
 struct Pages {
     start: NonNull<u8>,
@@ -267,9 +268,9 @@ impl Pages {
 
     fn word(&self, offset: usize) -> &AtomicU64 {
         debug_assert!(offset + size_of::<AtomicU64>() <= self.page && offset % size_of::<AtomicU64>() == 0);
-        // SAFETY: as long as `self` lives, the first page is mapped, readable and writable. The page is
-        // zeroed at first, and is aligned to its own size. The offset is less than that size, so the word is within the
-        // page. Both sides write whole words there.
+        // SAFETY: as long as `self` lives, the first page is mapped, readable and writable. The page is zeroed at
+        // first, and is aligned to its own size. The offset is less than the page's size, so the word is within the
+        // page. The kernel and this code write whole words into this page.
         unsafe { self.start.byte_add(offset).cast::<AtomicU64>().as_ref() }
     }
 
@@ -277,9 +278,10 @@ impl Pages {
     fn header(&self, position: u64) -> Header {
         let offset = (position % self.page as u64) as usize;
         debug_assert_eq!(offset % size_of::<Header>(), 0, "the lengths of records are multiples of that");
-        // SAFETY: the second page is mapped, readable, and aligned to its size. That size and the lengths of records
-        // are multiples of the header's size, so the whole header is in the page, and aligned. Every value is a valid
-        // header. The read is volatile because the kernel may write meanwhile, so the compiler must not read twice.
+        // SAFETY: the second page is mapped, readable, and aligned to its size. The page's size and the lengths of
+        // records are multiples of the header's size, so the whole header is in the page, and aligned. Every value is a
+        // valid header. The read is volatile because the kernel may write meanwhile, so the compiler must not read
+        // twice.
         unsafe { self.start.byte_add(self.page + offset).cast::<Header>().read_volatile() }
     }
 

@@ -1,8 +1,8 @@
 //! Chooses the watermark of a ring, so that the kernel wakes the ring's listener only at the right records.
 //!
 //! The listener must be woken only by an *out*: the record of a thread that gives its CPU away. An *in*, the record of
-//! a thread that gets a CPU, must not wake the listener. Otherwise, a listener and a thread that share a CPU would take
-//! it from each other forever:
+//! a thread that gets a CPU, must not wake the listener. If an in woke the listener, a listener and a thread that share
+//! a CPU would take this CPU from each other for ever:
 //!
 //! ```text
 //! thread:    gets the CPU         (a record, which wakes the listener)
@@ -16,18 +16,19 @@
 //! *watermark* past a *mark*. The kernel then moves the mark forward by the watermark. So the watermark decides which
 //! records wake the listener:
 //!
-//! * With a watermark of two records, the third record wakes, then the fifth, and so on. This watermark is right if the
-//!   first record is an out, as for a thread that runs. (A second ring, which wakes for any record, reports this first
-//!   out.)
-//! * With one byte less, the second record wakes, then the fourth, and so on. This watermark is right if the first
-//!   record is an in, as for a thread that sleeps or waits for the listener's own CPU. But with each pair of records,
-//!   the mark falls one byte further behind the end. After [`RECORD`] pairs, this is the length of a record, and an in
-//!   would wake the listener. To postpone this, the records are made as long as the kernel permits.
+//! * With a watermark of two records, the third record wakes the listener, then the fifth, and so on. This watermark is
+//!   right if the first record is an out, as for a thread that runs. (A second ring, which wakes the listener for any
+//!   record, reports this first out.)
+//! * With a watermark of one byte less than two records, the second record wakes the listener, then the fourth, and so
+//!   on. This watermark is right if the first record is an in, as for a thread that sleeps or waits for the listener's
+//!   own CPU. But with each pair of records, the mark falls one byte further behind the end. After [`RECORD`] pairs,
+//!   the mark has fallen behind by the length of a record, and an in would wake the listener. To postpone this wake-up,
+//!   the records are made as long as the kernel permits.
 //!
 //! If the next out will not wake the listener, or the next in will, the ring is replaced. The last record tells how the
 //! new ring begins: an out follows an in, and an in follows an out. If the thread switches before the new ring exists,
-//! the new ring begins with the wrong kind of record. The code notices this at the next wake-up, because [`Parity`]
-//! computes the kernel's state from the records.
+//! the new ring begins with the wrong kind of record. The code notices the wrong kind at the next wake-up, because
+//! [`Parity`] computes the kernel's state from the records.
 
 /// The length of a record of a switch, in bytes.
 pub(super) const RECORD: u64 = 56;
@@ -51,7 +52,7 @@ impl Next {
     }
 }
 
-/// The state of a ring since it was made.
+/// The state of a ring, computed from all records since the ring was made.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Parity {
     watermark: u64,
@@ -60,7 +61,7 @@ pub(super) struct Parity {
     /// The length, in bytes, of the notes about lost records that the kernel writes together with the next record.
     note: u64,
     mark: u64,
-    /// `None` before the first record.
+    /// The kind of the next record. `None` before the first record.
     next: Option<Next>,
 }
 
@@ -75,7 +76,7 @@ impl Parity {
         self.note += length;
     }
 
-    /// Computes the state after the kernel has written a record. `next` is the kind of the record after that.
+    /// Computes the state after the kernel has written a record. `next` is the kind of the record that follows.
     pub(super) fn wrote(&mut self, next: Next) {
         self.end += self.note + RECORD;
         self.note = 0;
@@ -90,7 +91,7 @@ impl Parity {
         end - mark > self.watermark
     }
 
-    /// Returns whether the next out will wake the listener, and no in will wake it earlier. Returns true before the
+    /// Returns whether the next out will wake the listener, and no in before this out will. Returns true before the
     /// first record.
     pub(super) fn is_primed(&self) -> bool {
         let wakes = |records: u64| self.wakes(self.end + records * RECORD, self.mark);
@@ -101,8 +102,8 @@ impl Parity {
         }
     }
 
-    /// Returns the kind of record with which a new ring will begin, if all records were read and the ring must be
-    /// replaced.
+    /// If the ring must be replaced, returns the kind of record with which the new ring will begin. The caller must
+    /// have read all records of the old ring.
     pub(super) fn remedy(&self) -> Option<Next> {
         self.next.filter(|_| !self.is_primed())
     }

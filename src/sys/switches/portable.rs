@@ -1,4 +1,4 @@
-//! Systems that record no switches.
+//! The version for systems that record no context switches.
 
 use std::io;
 

@@ -33,8 +33,8 @@ impl Drop for Last {
 
 /// Starts a thread as [`spawn`](super::spawn) does. Calls `end` with the thread's handle after the thread-local
 /// destructors, which run when `body` has returned or panicked. The new thread itself calls `end`. But if the new
-/// thread ends before its handle exists, the caller of this function calls `end`. In a forked child, `end` is not
-/// called.
+/// thread ends before its handle exists, the thread that called this function calls `end`. In a forked child, `end` is
+/// not called.
 pub(crate) fn spawn_to_the_end<E>(
     name: String,
     stack_size: Option<usize>,
@@ -76,7 +76,8 @@ fn meet<E: FnOnce(JoinHandle<()>)>(meeting: &Mutex<Meeting<E>>, mine: Meeting<E>
     end(handle);
 }
 
-/// A value whose drop arms the action at the end of the thread. The drop comes after the thread's body has ended.
+/// A value whose drop arms the action at the end of the thread. This value is dropped after the thread's body has
+/// ended.
 struct Arms<E: FnOnce(JoinHandle<()>) + 'static> {
     origin: Origin,
     meeting: Arc<Mutex<Meeting<E>>>,
@@ -88,7 +89,8 @@ impl<E: FnOnce(JoinHandle<()>) + 'static> Drop for Arms<E> {
         let (origin, meeting, end) = (self.origin, Arc::clone(&self.meeting), self.end.take());
         let act = move || {
             if origin.is_forked() {
-                // The thread that made this one exists only in the parent, and its locks may stay locked in this child.
+                // The thread that made the ending thread exists only in the parent, and may have held locks, which stay
+                // locked in this child.
                 return mem::forget((meeting, end));
             }
             if let Some(end) = end {
@@ -129,8 +131,8 @@ mod tests {
         static LATE: RefCell<Option<Later>> = const { RefCell::new(None) };
     }
 
-    /// spec: E5.5: the end also comes after the destructors that other destructors register. The end also comes after a
-    /// panic.
+    /// spec: E5.5: a thread, even one that has panicked, calls `end` after all its thread-local destructors, including
+    /// those that other destructors have registered.
     #[test]
     fn the_end_comes_after_all_destructors() {
         for panics in [false, true] {
@@ -151,7 +153,7 @@ mod tests {
         }
     }
 
-    /// spec: E5.5: a thread can end before its maker has the thread's handle.
+    /// spec: E5.5: `end` gets the handle of the thread, even if the thread ends before its maker has this handle.
     #[test]
     fn the_second_to_come_ends_the_thread() {
         for is_over in [false, true] {

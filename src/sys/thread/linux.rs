@@ -23,10 +23,10 @@ pub(super) use self::signals::SignalsBlocked;
 ///
 /// # Errors
 ///
-/// Returns the handle if the time runs out first.
+/// Returns the handle if the time `until` comes before the thread's end.
 pub(crate) fn join(thread: JoinHandle<()>, until: Until) -> Result<(), JoinHandle<()>> {
     let Some(left) = until.left() else {
-        // If the thread panicked, the panic was reported at that time.
+        // If the thread panicked, its panic was reported when it happened.
         drop(thread.join());
         return Ok(());
     };
@@ -83,7 +83,8 @@ pub(crate) fn set_slice(slice: Duration) -> io::Result<()> {
         return Ok(());
     }
     let mut attributes = scheduling_of(0)?;
-    // Threads with another policy have no slices. For `SCHED_DEADLINE`, this field has another meaning.
+    // Threads with a policy other than `SCHED_OTHER` and `SCHED_BATCH` have no slices. For `SCHED_DEADLINE`,
+    // `sched_runtime` has another meaning.
     if ![libc::SCHED_OTHER, libc::SCHED_BATCH].map(|policy| policy as u32).contains(&attributes.sched_policy)
     {
         return Err(io::ErrorKind::Unsupported.into());
@@ -121,8 +122,7 @@ pub(crate) fn process_nice() -> io::Result<i32> {
 
 fn nice_of(thread: u32) -> io::Result<i32> {
     // −1 is also a nice level, and only errno distinguishes it from a failure. So errno is cleared first.
-    // SAFETY: errno's address is valid, and its value belongs to the calling thread. The other call takes plain
-    // numbers.
+    // SAFETY: errno's address is valid, and its value belongs to the calling thread. `getpriority` takes plain numbers.
     let (nice, errno) = unsafe {
         *libc::__errno_location() = 0;
         let nice = libc::getpriority(libc::PRIO_PROCESS, thread);

@@ -8,13 +8,15 @@
 //! * `set_slice(slice) -> io::Result<()>`: sets the time slice of the calling thread, and of the threads that it makes
 //!   from then on. A thread runs for its slice without a break, even if another thread waits for its CPU. Linux before
 //!   6.12 ignores slices.
-//! * `SignalsBlocked`: while it exists, threads made by the calling thread start with their signals blocked.
+//! * `SignalsBlocked`: while a value of this type exists, threads made by the calling thread start with their signals
+//!   blocked.
 //! * `SignalMask`: the signals that a thread blocks. `of_main_thread() -> io::Result<Self>` and `of_this_thread()` read
 //!   the current mask. `take_on()` sets the mask of the calling thread, and of the programs and threads that it starts
 //!   from then on.
 //! * `reset_scheduling(command)`: makes the program start with the CPUs, nice level and slice of the main thread.
 //! * `join(handle, until) -> Result<(), JoinHandle<()>>`: waits until the thread has ended. Returns the handle if the
-//!   time runs out. The portable version waits without a limit, because it is meant for threads that are about to end.
+//!   time `until` comes first. The portable version waits without a limit, because it is meant for threads that are
+//!   about to end.
 
 mod end;
 
@@ -49,13 +51,13 @@ pub(crate) use system::{
 /// application. A thread that runs items takes on another [mask](SignalMask) later. The system shows only the first 15
 /// bytes of `name`.
 ///
-/// The thread starts with the affinity and nice level of the caller, and then sets its own.
+/// The new thread starts with the affinity and the nice level of the calling thread, and then sets its own.
 pub(crate) fn spawn(
     name: String,
     stack_size: Option<usize>,
     body: impl FnOnce() + Send + 'static,
 ) -> io::Result<JoinHandle<()>> {
-    // The standard library would panic at such a name.
+    // The standard library would panic at a name with a NUL character.
     if name.contains('\0') {
         let message = format!("thread name {name:?} contains a NUL character: leave it out");
         return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
@@ -75,13 +77,13 @@ pub(crate) fn spawn(
 pub(crate) fn join(thread: JoinHandle<()>, until: Until) -> Result<(), JoinHandle<()>> {
     match machine::wait_for_end(thread.thread().id(), until.time()) {
         Some(false) => Err(thread),
-        // The thread has run the last of its code, and has left the machine. So it ends without delay.
+        // The thread has run the last of its code, and has left the machine. So the thread ends without delay.
         Some(true) => system::join(thread, Until::FOREVER),
         None => system::join(thread, until),
     }
 }
 
-/// A thread that [parks](park).
+/// A handle to a thread that [parks](park).
 #[derive(Clone, Debug)]
 pub(crate) struct Sleeper {
     thread: Thread,
@@ -117,7 +119,7 @@ pub(crate) fn park() {
     }
 }
 
-/// Does the same as [`park`], but for `timeout` at most. Returns false if the time ran out.
+/// Parks the calling thread as [`park`] does, but for `timeout` at most. Returns false if the timeout has passed.
 #[allow(clippy::disallowed_methods, reason = "a parked thread is not told why it was woken")]
 pub(crate) fn park_timeout(timeout: Duration) -> bool {
     machine::park(Some(timeout)).unwrap_or_else(|| {
@@ -140,9 +142,9 @@ thread_local! {
 
 static NEXT_NUMBER: AtomicU64 = AtomicU64::new(0);
 
-/// Returns the number of the calling thread. Each thread gets the next number, from 0 on, when it asks for the first
-/// time. A thread gets 0 if it asks for the first time while it ends. On a made-up machine (a simulation for tests), a
-/// thread has its number on that machine, so that the same seed gives the same run.
+/// Returns the number of the calling thread. Each thread gets the next number, from 0 on, when it calls this function
+/// for the first time. A thread that calls this function for the first time while it ends gets 0. On a made-up machine
+/// (a simulation for tests), a thread has its number on that machine, so that the same seed gives the same run.
 pub(crate) fn number() -> u64 {
     machine::current().map_or_else(|| NUMBER.try_with(|number| *number).unwrap_or(0), |thread| thread as u64)
 }

@@ -13,7 +13,7 @@ use crate::sys::wait::Until;
 ///
 /// This version never fails.
 pub(crate) fn join(thread: JoinHandle<()>, _until: Until) -> Result<(), JoinHandle<()>> {
-    // If the thread panicked, the panic was reported at that time.
+    // If the thread panicked, its panic was reported when it happened.
     drop(thread.join());
     Ok(())
 }

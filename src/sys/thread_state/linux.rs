@@ -39,7 +39,7 @@ impl Eye {
             Self::Real(file) => file,
             Self::MadeUp(thread) => return told(machine::seen(*thread)),
         };
-        // The line fits: it has about fifty numbers, most of which are small.
+        // The line of the file fits into this array, because it has about fifty numbers, most of which are small.
         let mut line = [0; 1024];
         match file.read_at(&mut line, 0) {
             Ok(length) => parse(&line[..length]),
@@ -51,13 +51,13 @@ impl Eye {
     }
 }
 
-/// Returns the machine's answer, or an error if there is none. A machine knows only its own threads.
+/// Returns the machine's answer, or an error if the machine has no answer. A machine knows only its own threads.
 fn told<T>(answer: Option<T>) -> io::Result<T> {
     answer.ok_or_else(|| ErrorKind::NotFound.into())
 }
 
-/// Parses a thread's line. The thread's name stands in parentheses, and may itself contain parentheses and spaces. The
-/// fields after the name contain neither.
+/// Parses the line of a thread's file `stat`. The thread's name stands in parentheses, and may itself contain
+/// parentheses and spaces. The fields after the name contain neither parentheses nor spaces.
 fn parse(line: &[u8]) -> io::Result<Seen> {
     let end = line.iter().rposition(|byte| *byte == b')');
     match end.map(|end| &line[end..]) {
@@ -74,8 +74,8 @@ pub(crate) fn cpu_time(thread: ThreadId) -> io::Result<Duration> {
     if let Some(thread) = thread.made_up() {
         return told(machine::cpu_time(thread));
     }
-    // The C library computes the id of a thread's clock in the same way. The kernel accepts only threads of this
-    // process.
+    // The C library computes the id of a thread's clock in the same way as this code. The kernel accepts only clocks of
+    // this process's threads.
     read((!thread.number() << 3) | THREAD_SCHED)
 }
 

@@ -2,15 +2,16 @@
 //!
 //! Every answer may already be outdated, because the thread runs on in the meantime. If the thread has ended, the
 //! answer is [`State::Gone`] or an error. But after the thread's end, its number may also belong to another thread of
-//! this process. So an answer is only a hint, unless the caller knows that the thread has not ended. An [`Eye`] does
-//! not have this problem, because it always refers to the thread for which it was opened.
+//! this process. So an answer is only a hint, unless the caller knows that the thread has not ended. An answer of an
+//! [`Eye`], in contrast, always concerns the thread for which the `Eye` was opened.
 //!
-//! * `Eye::open(thread) -> io::Result<Eye>`: keeps one descriptor open. Fails if the process has no free descriptors,
-//!   if the system does not show threads to this user, or if the thread has ended.
+//! * `Eye::open(thread) -> io::Result<Eye>`: keeps one descriptor open. The call fails if the process has no free
+//!   descriptors, if the system does not show threads to this user, or if the thread has ended.
 //! * `Eye::look() -> io::Result<Seen>`: makes one system call and no allocation.
-//! * `cpu_time(thread) -> io::Result<Duration>`: the CPU time that the thread has used in its life. Reads only a clock.
-//! * `own_cpu_time() -> Option<Duration>`: the same for the calling thread, but cheaper. `None` if the system does not
-//!   tell the time.
+//! * `cpu_time(thread) -> io::Result<Duration>`: the CPU time that the thread has used in its life. The function reads
+//!   only a clock.
+//! * `own_cpu_time() -> Option<Duration>`: the CPU time of the calling thread, read at a lower cost. `None` if the
+//!   system does not tell the CPU time.
 //! * `voluntary_switches(thread) -> io::Result<u64>`: the number of times that the thread has given its CPU away to
 //!   wait for something.
 //! * `wait_channel(thread) -> Option<String>`: the kernel function in which the thread waits, as information for
@@ -71,7 +72,7 @@ impl State {
         }
     }
 
-    /// Returns the letter that `ps` shows.
+    /// Returns the letter that `ps` shows for this state.
     pub(crate) fn letter(self) -> char {
         match self {
             Self::Runs => 'R',
@@ -84,7 +85,7 @@ impl State {
         }
     }
 
-    /// Returns a description in words.
+    /// Returns a description of this state in words.
     pub(crate) fn words(self) -> &'static str {
         match self {
             Self::Runs => "running",

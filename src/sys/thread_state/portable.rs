@@ -1,4 +1,4 @@
-//! Systems that do not show the states of other threads.
+//! The version for systems that do not show the states of other threads.
 
 use std::io;
 use std::time::Duration;

@@ -17,8 +17,8 @@ pub(super) fn read(source: &TopologySource) -> Result<Vec<Cpu>, Cause> {
     if *source != TopologySource::Probe {
         return read_here(source);
     }
-    // While hwloc probes the machine, it moves the calling thread from CPU to CPU. If this were the main thread, other
-    // threads would read a wrong affinity of the process during that time.
+    // While hwloc probes the machine, it moves the calling thread from CPU to CPU. If hwloc moved the main thread,
+    // other threads would read a wrong affinity of the process in the meantime.
     let (send, receive) = mpsc::channel();
     let probe = move || drop(send.send(read_here(&TopologySource::Probe)));
     let thread = thread::spawn("cmwq/topology".to_owned(), None, probe)?;
@@ -58,20 +58,21 @@ fn to_cpu(machine: &Machine, pu: &TopologyObject, id: usize) -> Cpu {
     Cpu { id, core: group(core), cache: group(cache), node: node(machine, id) }
 }
 
-/// Returns whether the object takes the place of the cache for CPUs that have no cache. This is true of packages and
-/// NUMA nodes, because no cache spans two of them.
+/// Returns whether the object takes the place of the cache for CPUs that have no cache. Packages and NUMA nodes take
+/// the cache's place, because no cache spans two of them.
 fn is_package_or_node(object: &TopologyObject) -> bool {
     object.object_type() == ObjectType::Package || object.memory_arity() > 0
 }
 
-/// Returns a number that no other object of the machine has.
+/// Returns the object's number, which no other object of the machine has.
 fn group(object: &TopologyObject) -> usize {
     object.global_persistent_index() as usize
 }
 
 /// Returns the node nearest to a CPU. A CPU may be local to several nodes, for example to the fast memory of its
-/// package and to the memory of its cluster. The nearest of these nodes is the one with the fewest CPUs. Among equals,
-/// it is the one with the lowest number. If there is no node, returns 0, as on a machine without NUMA.
+/// package and to the memory of its cluster. The nearest of these nodes is the one with the fewest CPUs. Among nodes
+/// with equally few CPUs, the nearest is the one with the lowest number. If the CPU has no node, as on a machine
+/// without NUMA, returns 0.
 fn node(machine: &Machine, cpu: usize) -> usize {
     let local = machine.objects_with_type(ObjectType::NUMANode).filter_map(|node| {
         let cpus = node.cpuset()?;

@@ -1,14 +1,14 @@
 //! Reads the topology of a machine into the plain table that `policy` uses.
 //!
-//! Contract: a reader returns every online CPU of its source. These include the CPUs that this process may not use,
-//! because the caller decides which CPUs belong to pods (groups of CPUs that share worker pools). The numbers of cores,
-//! caches and nodes are unique in the machine. A CPU that shares no core or cache with other CPUs has its own numbers.
-//! If several readers can read a source, their results agree. Tests build all readers.
+//! Contract: a reader returns every online CPU of its source. The online CPUs include those that this process may not
+//! use, because the caller decides which CPUs belong to pods (groups of CPUs that share worker pools). The numbers of
+//! cores, caches and nodes are unique in the machine. A CPU that shares no core or cache with other CPUs has its own
+//! numbers. If several readers can read a source, their results agree. Tests build all readers.
 //!
-//! * `hwloc` reads all sources. It needs the feature `hwloc`.
+//! * `hwloc` reads all sources. This reader needs the feature `hwloc`.
 //! * `sysfs` reads this machine from Linux's `/sys`, and `synthetic` reads descriptions. Without the feature `hwloc`,
-//!   the crate uses these two readers, and XML is an error.
-//! * If only the CPUs are known, the crate assumes that they share everything but their cores.
+//!   the crate uses `sysfs` and `synthetic`, and XML is an error.
+//! * If the system tells nothing but its CPUs, the crate assumes that these CPUs share everything but their cores.
 
 use std::error::Error;
 use std::fmt;
@@ -121,7 +121,7 @@ pub enum TopologyError {
     TooLarge {
         /// The source.
         from: TopologySource,
-        /// The highest number.
+        /// The highest number of a CPU in the topology.
         cpu: usize,
     },
 }
@@ -161,7 +161,7 @@ impl Error for TopologyError {
     }
 }
 
-/// Reads the whole machine, including CPUs that this process may not use.
+/// Reads the topology of the whole machine, including CPUs that this process may not use.
 pub(crate) fn load(source: &TopologySource) -> Result<Topology, TopologyError> {
     #[cfg(feature = "hwloc")]
     let online = by_hwloc(source)?;
@@ -195,7 +195,7 @@ fn without_hwloc(source: &TopologySource) -> Result<Topology, TopologyError> {
 }
 
 /// Returns the CPUs that are plugged into this machine, including those that are offline. Returns an empty set if the
-/// system does not report them.
+/// system does not report these CPUs.
 fn present() -> CpuSet {
     let list = if cfg!(all(target_os = "linux", not(cmwq_portable))) {
         fs::read_to_string("/sys/devices/system/cpu/present").ok()

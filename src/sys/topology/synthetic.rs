@@ -3,8 +3,8 @@
 //!
 //! A description lists levels from the outermost to the CPUs, such as `pack:2 [numa] l3:2 core:4 pu:2`. Each level has
 //! a number, which says how many of its objects are in each object of the level before. The objects of a level divide
-//! the CPUs evenly and in order. So a CPU's place, divided by the number of CPUs in each object, is the number of the
-//! CPU's object.
+//! the CPUs evenly and in order. So a CPU's place, divided by the number of CPUs in each object of a level, is the
+//! number of the CPU's object on this level.
 
 use std::cmp::Reverse;
 use std::error::Error;
@@ -19,7 +19,7 @@ const CPUS: usize = 16 * CpuSet::LIMIT;
 
 const BLANKS: [char; 2] = [' ', '\n'];
 
-/// A description that cannot be read, with the reason.
+/// The reason why a description cannot be read.
 #[derive(Debug)]
 pub(super) struct Malformed(String);
 
@@ -48,9 +48,9 @@ struct Level {
     kind: Kind,
     /// The number of objects of this level in the whole machine.
     width: usize,
-    /// The number of nodes that are attached to each object.
+    /// The number of NUMA nodes that are attached to each object of this level.
     attached: usize,
-    /// The numbers of the level's objects, if they are not in order.
+    /// The numbers of the level's objects, if the description does not number them in order.
     numbers: Option<String>,
 }
 
@@ -58,7 +58,7 @@ struct Level {
 #[derive(Debug)]
 struct Machine {
     levels: Vec<Level>,
-    /// The numbers of attached nodes, if they are not in order.
+    /// The numbers of attached nodes, if the description does not number them in order.
     attached_numbers: Option<String>,
 }
 
@@ -75,8 +75,8 @@ pub(super) fn read(description: &str) -> Result<Vec<Cpu>, Malformed> {
     let levels = &machine.levels;
     let total = levels.last().map_or(0, |level| level.width);
     let size_of = |level: &Level| total / level.width;
-    // If the machine has caches, the outermost level of caches is used. Otherwise the innermost packages or nodes take
-    // the place of the caches.
+    // If the machine has caches, the outermost level of caches is used. If the machine has no caches, the innermost
+    // packages or nodes take the place of the caches.
     let cache = levels.iter().find(|level| level.kind == Kind::Cache);
     let outer = |level: &&Level| matches!(level.kind, Kind::Package | Kind::Node) || level.attached > 0;
     let cache = cache.or_else(|| levels.iter().rev().find(outer)).map_or(total, size_of);
@@ -93,7 +93,7 @@ pub(super) fn read(description: &str) -> Result<Vec<Cpu>, Malformed> {
 }
 
 /// Returns, for each CPU, the number of its nearest node. The nearest node is the one with the fewest CPUs and, among
-/// equals, the lowest number. Without any node, the number is 0.
+/// equals, the lowest number. If the machine has no node, the number is 0 for each CPU.
 fn nodes_by_place(machine: &Machine, total: usize) -> Result<Vec<usize>, Malformed> {
     let mut nodes = Vec::new();
     let mut attached = Vec::new();
@@ -122,7 +122,7 @@ fn nodes_by_place(machine: &Machine, total: usize) -> Result<Vec<usize>, Malform
         first,
         cpus,
     }));
-    // The nearest node comes last, so that it replaces the others.
+    // The nearest node of a CPU comes last, so that its number replaces those of the CPU's other nodes.
     nodes.sort_by_key(|node| Reverse((node.cpus, node.number)));
     let mut places = vec![0; total];
     for node in nodes {
@@ -159,7 +159,8 @@ fn parse(description: &str) -> Result<Machine, Malformed> {
 }
 
 impl Machine {
-    /// Parses `numa]`, which attaches a node to each object of the last level. Returns the rest of the text.
+    /// Parses text such as `numa]`, which attaches a node to each object of the last level. Returns the rest of the
+    /// text.
     fn attach<'a>(&mut self, text: &'a str) -> Result<&'a str, Malformed> {
         let missing = || Malformed(format!("`[{text}` has no closing bracket: write `[numa]`"));
         let end = text.find(['(', ']']).ok_or_else(missing)?;
@@ -174,7 +175,7 @@ impl Machine {
         rest.strip_prefix(']').ok_or_else(missing)
     }
 
-    /// Parses `core:2`, which adds a level. Returns the rest of the text.
+    /// Parses text such as `core:2`, which adds a level to the machine. Returns the rest of the text.
     fn divide<'a>(&mut self, text: &'a str) -> Result<&'a str, Malformed> {
         let word = text.split(BLANKS).next().unwrap_or(text);
         let (name, rest) = text
@@ -259,7 +260,7 @@ fn cache_kind(cache: &str) -> Option<Kind> {
 }
 
 /// Removes attributes, such as `(size=1MB indexes=1,0)`, from the beginning of the text, if there are any. Returns the
-/// indexes.
+/// value of the attribute `indexes`.
 fn attributes(text: &mut &str) -> Result<Option<String>, Malformed> {
     let Some(inside) = text.strip_prefix('(') else { return Ok(None) };
     let Some((inside, rest)) = inside.split_once(')') else {
@@ -299,8 +300,8 @@ fn numbers(indexes: &str, count: usize) -> Result<Vec<usize>, Malformed> {
     }
 }
 
-/// Parses a decimal number. Refuses a sign, and a zero in front of other digits: hwloc reads such a number as an octal
-/// one.
+/// Parses a decimal number. Refuses a sign. Also refuses a zero in front of other digits, because hwloc would read such
+/// a number as an octal number.
 fn number(text: &str) -> Option<usize> {
     let is_octal = text.len() > 1 && text.starts_with('0');
     let is_decimal = !is_octal && text.bytes().all(|byte| byte.is_ascii_digit());

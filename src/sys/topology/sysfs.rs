@@ -13,7 +13,7 @@ use super::Cause;
 use crate::policy::cpu_set::CpuSet;
 use crate::policy::topology::Cpu;
 
-/// Sets of CPUs that share a part of the machine, each with its first CPU.
+/// Sets of CPUs that share a part of the machine, each set with its first CPU.
 #[derive(Default)]
 struct Groups(Vec<(usize, CpuSet)>);
 
@@ -36,8 +36,8 @@ pub(super) fn read(root: &Path) -> Result<Option<Vec<Cpu>>, Cause> {
         }
     }
     let cores = cores.by_cpu(|size| usize::MAX - size);
-    // If a CPU has caches, its outermost cache is used. Otherwise its innermost package or node takes the place of the
-    // cache.
+    // For a CPU with caches, the reader uses the outermost cache. For a CPU without caches, its innermost package or
+    // node takes the place of the cache.
     let caches = caches.by_cpu(|size| size);
     let outer = outer.by_cpu(|size| usize::MAX - size);
     let cpu = |id| {
@@ -86,8 +86,8 @@ fn nodes(folder: &Path, online: &CpuSet) -> Result<Vec<(usize, CpuSet)>, Cause> 
     Ok(nodes)
 }
 
-/// Returns the node of a CPU. If there are several, returns the node with the fewest CPUs and, among equals, the lowest
-/// number. If there is none, returns 0.
+/// Returns the node of a CPU. If the CPU has several nodes, returns the node with the fewest CPUs and, among equals,
+/// the lowest number. If the CPU has no node, returns 0.
 fn node_of(nodes: &[(usize, CpuSet)], cpu: usize) -> usize {
     let local = nodes.iter().filter(|(_, cpus)| cpus.contains(cpu));
     local.map(|(number, cpus)| (cpus.len(), *number)).min().map_or(0, |(_, number)| number)

@@ -36,7 +36,8 @@ const DESCRIBED: [(&str, &str, &str, &str); 20] = [
     ("l3:2 core:1 pu:2(indexes=2*2:1*2)", "0,2 1,3", "0,2 1,3", "0-3"),
     ("l3:2 core:2 pu:2(indexes=2*4)", "0,4 1,5 2,6 3,7", "0-1,4-5 2-3,6-7", "0-7"),
     ("l3:2 core:1 pu:1(indexes=2000,70)", "70 2000", "70 2000", "70,2000"),
-    // Instruction caches, dies and groups have no effect. Names may be longer, and sizes are skipped.
+    // Instruction caches, dies and groups have no effect. The reader accepts long names of levels, such as `Package`
+    // for `pack`, and ignores sizes.
     ("Package:2 die:1 group:1 l1iCache:2 core:1 pu:1", "0 1 2 3", "0-1 2-3", "0-3"),
     ("socket:1 L3Cache:2(size=1MB) L2d:1 Core:1 PU:2", "0-1 2-3", "0-1 2-3", "0-3"),
     (" node:2(memory=1GB)\n core:1  pu:1 ", "0 1", "0 1", "0 1"),
@@ -45,7 +46,7 @@ const DESCRIBED: [(&str, &str, &str, &str); 20] = [
     ("[numa] pack:1 [numa] group:2 [numa] [numa] core:2 pu:1", "0 1 2 3", "0-1 2-3", "0-1 2-3"),
 ];
 
-/// spec: A1.1, A1.4, A6.1: the groups are the same with and without hwloc.
+/// spec: A1.1, A1.4, A6.1: the CPUs of a description are in the same groups with and without hwloc.
 #[test]
 fn groups_are_those_of_the_description() {
     for (description, smt, cache, numa) in DESCRIBED {
@@ -123,7 +124,7 @@ fn a_malformed_description_is_told_what_is_wrong_where() {
     }
 }
 
-/// spec: E2.9: a topology without a CPU is an error. A kernel or a library could report such a topology.
+/// spec: E2.9: a topology without a CPU, which a kernel or a library could report, is an error.
 #[test]
 fn a_topology_needs_a_cpu() {
     let error = checked(&TopologySource::Probe, Ok(Vec::new())).unwrap_err();

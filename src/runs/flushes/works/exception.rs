@@ -1,8 +1,8 @@
 //! The only case in which a flush waits for a later run, step by step.
 //!
-//! A thread has begun to queue the item when the flush begins. So the flush waits for the entry of this thread. Then a
-//! later submission of the item runs. If a worker pops the first thread's entry during this run, the item keeps the
-//! entry until the run ends. So the flush waits for the run.
+//! When the flush begins, a thread has begun to queue a reusable item. So the flush waits for the entry of this thread.
+//! Then a later submission of the item runs. If a worker pops the first thread's entry during this run, the item keeps
+//! the entry until the run ends. So the flush waits for the run.
 
 #![forbid(unsafe_code)]
 

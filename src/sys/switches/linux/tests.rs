@@ -1,5 +1,5 @@
-//! Tests of the scheduler's records, on systems that permit such records. On other systems, attaching fails, and the
-//! tests end.
+//! Tests of the scheduler's records, on systems that permit such records. On other systems, a ring cannot be attached
+//! to a thread, and the tests end.
 
 #![allow(clippy::disallowed_methods, reason = "the tests watch threads that sleep, and run for some time")]
 
@@ -47,7 +47,7 @@ impl Other {
     }
 }
 
-/// Attaches a ring to a thread that runs. Returns `None` if the system does not permit this.
+/// Attaches a ring to a thread that runs. Returns `None` if the system does not permit records.
 fn attach(thread: ThreadId) -> Option<Ring> {
     match Ring::attach(thread, true) {
         Ok(ring) => Some(ring),
@@ -118,7 +118,7 @@ fn a_preempted_thread_is_not_reported_asleep() {
     others.into_iter().for_each(Other::end);
 }
 
-/// The listener wakes up on the CPU of a thread that never sleeps, and takes that CPU away each time.
+/// The listener wakes up on the CPU of a thread that never sleeps, and takes this CPU from the thread each time.
 ///
 /// spec: S1
 #[test]
@@ -205,8 +205,7 @@ fn a_thread_that_has_ended_wakes_once() {
     assert_eq!(Ring::attach(thread, true).unwrap_err().raw_os_error(), Some(libc::ESRCH));
 }
 
-/// The thread leaves more records than the ring holds. The computed parity is right, no matter which records are
-/// missing.
+/// A thread leaves more records than its ring holds. The computed parity is right, no matter which records are missing.
 #[test]
 fn a_ring_that_has_lost_records_becomes_primed_again() {
     let other = Other::new(|| (), || std::thread::sleep(Duration::from_micros(1)));

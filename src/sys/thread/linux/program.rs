@@ -28,7 +28,7 @@ pub(crate) fn reset_scheduling(command: &mut Command) {
         }
         Ok(())
     };
-    // SAFETY: in the forked child, the closure only makes system calls and reads values that it owns. It takes no lock
-    // and allocates nothing, and neither does the drop of a system error.
+    // SAFETY: in the forked child, the closure only makes system calls and reads values that it owns. Neither the
+    // closure nor the drop of a system error takes a lock or allocates.
     unsafe { command.pre_exec(reset) };
 }

@@ -1,9 +1,9 @@
 //! The signal masks of threads.
 //!
-//! A thread passes its mask on to the programs and threads that it starts. So a thread that runs items has the mask of
-//! the main thread. In this way, an item starts programs and threads with the mask that `main` would give them.
+//! A thread passes its mask on to the programs and threads that it starts. A thread that runs items has the mask of the
+//! main thread, so that an item starts programs and threads with the mask that `main` would give them.
 //!
-//! As a consequence, a signal handler of the application can run on such a thread. A signal ends no wait of this crate.
+//! So a signal handler of the application can run on a thread that runs items. A signal ends no wait of this crate.
 
 #![allow(unsafe_code, reason = "libc's calls for signals take raw pointers")]
 
@@ -18,13 +18,13 @@ use super::thread_id;
 use crate::sys::sync::{AtomicU64, Ordering};
 use crate::sys::{lossy, machine};
 
-/// Signals that a thread's own faults raise. If they were blocked, they would kill the process without a message. For
-/// example, the standard library reports a stack overflow in its handler for `SIGSEGV`.
+/// Signals that a thread's own faults raise. If these signals were blocked, they would kill the process without a
+/// message. For example, the standard library reports a stack overflow in its handler for `SIGSEGV`.
 const FAULTS: [c_int; 6] =
     [libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE, libc::SIGTRAP, libc::SIGSYS];
 
-/// Blocks the signals of the calling thread until this value is dropped. A new thread inherits the mask of its creator.
-/// There is no other way to set the mask of a thread before its first instruction.
+/// Blocks the signals of the calling thread until this value is dropped. A new thread inherits the mask of its creator,
+/// and this is the only way to set the thread's mask before its first instruction.
 pub(in crate::sys::thread) struct SignalsBlocked {
     before: sigset_t,
     /// Keeps the main thread's own mask published until `drop` has restored it. `None` on other threads.
@@ -39,7 +39,7 @@ impl SignalsBlocked {
         let mut blocked = MaybeUninit::<sigset_t>::uninit();
         let mut before = MaybeUninit::<sigset_t>::uninit();
         // SAFETY: both pointers point to memory of the right size and type. `sigfillset` initialises `blocked` before
-        // the other calls read it, and the numbers removed are valid signals.
+        // the other calls read it, and the removed numbers are valid signals.
         let error = unsafe {
             libc::sigfillset(blocked.as_mut_ptr());
             for signal in FAULTS {
@@ -67,9 +67,9 @@ impl Drop for SignalsBlocked {
 /// The main thread's own mask. The main thread publishes this mask while [`SignalsBlocked`] replaces it.
 struct MainThread {
     /// The low half is the id of the process whose main thread has its signals blocked, or 0. The high half counts the
-    /// changes. A forked child has another id, so the child ignores a mask that its parent published.
+    /// changes of this word. A forked child has another id, so the child ignores a mask that its parent published.
     step: AtomicU64,
-    /// The mask to which the main thread returns.
+    /// The main thread's own mask, which the main thread restores when it unblocks its signals.
     before: AtomicU64,
 }
 
@@ -109,7 +109,7 @@ impl MainThread {
         self.step.load(Ordering::Acquire)
     }
 
-    /// Returns the mask that the main thread published in this step, or a newer one. Returns `None` if the main thread
+    /// Returns the mask that the main thread published in this step, or a newer mask. Returns `None` if the main thread
     /// published no mask in this step.
     fn told_in(&self, step: u64) -> Option<SignalMask> {
         let tells = step as u32 == std::process::id();
@@ -125,7 +125,7 @@ impl SignalMask {
     /// Returns the current mask of the process's main thread.
     ///
     /// While a thread makes another thread or starts a program, the C library blocks all signals of the calling thread
-    /// for a short time. In this case the function reads the mask again, up to [`LOOKS`] times.
+    /// for a short time. If the function reads the mask in this time, it reads the mask again, up to [`LOOKS`] times.
     ///
     /// While the main thread makes a thread of this crate, it blocks its own signals and [publishes](Told) its previous
     /// mask. The main thread publishes the mask before it blocks the signals, and withdraws the published mask after it
@@ -145,7 +145,7 @@ impl SignalMask {
         machine::quietly(Self::read_of_main_thread)
     }
 
-    /// Reads the mask of the main thread on another thread.
+    /// Reads the mask of the main thread. Only other threads call this function.
     #[allow(clippy::disallowed_methods, reason = "the thread lets the main thread restore its mask")]
     fn read_of_main_thread() -> io::Result<Self> {
         for _ in 0..LOOKS {
@@ -154,8 +154,8 @@ impl SignalMask {
                 return Ok(mask);
             }
             match parse(&lossy::read("/proc/self/status")?) {
-                // The system's lock on the mask orders these accesses. The main thread stores a step before it blocks
-                // its signals, and this thread loads the step again after it has read the mask.
+                // The system's lock on the mask orders the accesses to the step and to the mask. The main thread stores
+                // a step before it blocks its signals, and this thread loads the step again after it has read the mask.
                 Shown::Blocks(mask) if MAIN_THREAD.step() == step => return Ok(Self(mask)),
                 Shown::Blocks(_) | Shown::Changes => std::thread::yield_now(),
                 Shown::Nothing => break,
@@ -280,7 +280,7 @@ mod tests {
         assert!((0..1000).any(|_| agrees()));
     }
 
-    /// spec: E2: the name of the main thread need not be UTF-8.
+    /// spec: E2: another thread reads the main thread's mask, even if the main thread's name is not UTF-8.
     #[test]
     fn the_mask_of_a_main_thread_of_any_name_is_read() {
         const CHILD: &str = "CMWQ_TEST_NAME";
@@ -303,7 +303,7 @@ mod tests {
                 Shown::Blocks(1 << 63 | 0x4001),
             ),
             (status("R (running)", "SigBlk:\t0000000000000000\n"), Shown::Blocks(0)),
-            // `sigfillset` and `pthread_sigmask` make the first of these two masks. The C library makes the second
+            // `sigfillset` and `pthread_sigmask` make the first of the next two masks. The C library makes the second
             // mask, which also contains the library's own signals.
             (status("R (running)", "SigBlk:\tfffffffe7ffbfeff\n"), Shown::Blocks(0xffff_fffe_7ffb_feff)),
             (status("R (running)", "SigBlk:\tfffffffffffbfeff\n"), Shown::Changes),

@@ -1,4 +1,4 @@
-//! Tests that hwloc and the readers without it read the same topology.
+//! Tests that hwloc and the readers without hwloc read the same topology.
 
 use proptest::prelude::*;
 
@@ -70,7 +70,7 @@ fn descriptions() -> impl Strategy<Value = String> {
     )
 }
 
-/// Returns numbers for `total` CPUs: no numbers, a list with gaps, or loops.
+/// Returns the attribute that numbers `total` CPUs: an empty text, a list with gaps, or loops.
 fn indexes(total: usize, seed: u64) -> String {
     match seed % 3 {
         0 => String::new(),

@@ -155,7 +155,7 @@ const MACHINES: [(&str, &str, &str, &str, &str); 15] = [
     ),
     ("names of old kernels", "online 0-3\nsiblings 0-1 2-3\nl2 0-3\nnode0 0-3", "0-1 2-3", "0-3", "0-3"),
     // Two cores and two caches lack their first CPU, one core lacks its last CPU, and one core lacks all its CPUs. The
-    // sets contain the offline CPUs, as on old kernels. Newer kernels leave these CPUs out of the sets.
+    // sets contain the offline CPUs, as on old kernels. Newer kernels leave offline CPUs out of the sets.
     (
         "offline",
         "online 1-3,5,8
@@ -236,8 +236,8 @@ fn groups_are_those_of_the_tree() {
     }
 }
 
-/// spec: A6.1: 1100 CPUs whose numbers are the multiples of 3. The last 32 CPUs form pairs of threads, and have two
-/// caches.
+/// spec: A6.1: the reader finds 1100 CPUs, whose numbers are the multiples of 3. The last 32 CPUs form pairs of
+/// threads, and have two caches.
 #[test]
 fn more_than_a_thousand_cpus_with_gaps_are_all_read() {
     let cpus = |from: usize, to: usize| (from..to).map(|cpu| cpu * 3).collect::<CpuSet>();
@@ -252,7 +252,7 @@ fn more_than_a_thousand_cpus_with_gaps_are_all_read() {
     assert_eq!(all_of(&topology), all);
 }
 
-/// spec: A6.1: where facts are hidden, the reader assumes the simplest machine.
+/// spec: A6.1: where the tree hides facts, the reader assumes the simplest machine.
 #[test]
 fn a_tree_that_tells_little_is_a_plain_machine() {
     let tree = Tree::new("bare", "online 0-3");
@@ -267,8 +267,8 @@ fn a_tree_that_tells_little_is_a_plain_machine() {
 #[cfg(feature = "hwloc")]
 #[test]
 fn hwloc_tells_the_same_of_every_tree() {
-    // Linux never shows a CPU in two nodes, and hwloc would ignore the second node. So the tree with such a CPU is left
-    // out.
+    // Linux never shows a CPU in two nodes, and hwloc would ignore the second node. So this test leaves out the tree
+    // with a CPU in two nodes.
     for (name, lines, ..) in MACHINES.into_iter().filter(|(name, ..)| *name != TWO_NODES) {
         let tree = Tree::new(&format!("{name} for hwloc"), lines);
         let mut child = testkit::again("sys::topology::tests::trees::a_child_reads_its_tree_by_both");
@@ -280,7 +280,8 @@ fn hwloc_tells_the_same_of_every_tree() {
     }
 }
 
-/// The child of [`hwloc_tells_the_same_of_every_tree`]. If the child gets no tree, it has nothing to compare.
+/// The test that the child process of [`hwloc_tells_the_same_of_every_tree`] runs. Without a tree, the test compares
+/// nothing.
 #[cfg(feature = "hwloc")]
 #[test]
 fn a_child_reads_its_tree_by_both() {
