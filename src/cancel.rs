@@ -25,8 +25,8 @@ use crate::sys::wait::Until;
 /// * its queue is [destroyed at once](crate::WorkQueue::destroy_now), or
 /// * a [shutdown](crate::Executor::shutdown) of its executor has run out of time.
 ///
-/// In a call of [`CancelToken::enter`], the result is true once the entered token is cancelled. Anywhere else, it is
-/// false.
+/// In a call of [`CancelToken::enter`], the result is true once the entered token is cancelled. Anywhere else, the
+/// result is false.
 ///
 /// The call takes a few nanoseconds, allocates nothing, and works in every item. While a thread waits for the run of a
 /// [`Work`](crate::Work), the call takes a lock, too. An item that never calls this function pays nothing.
@@ -110,8 +110,8 @@ pub fn cancel_token() -> CancelToken {
 /// # }
 /// ```
 ///
-/// In a forked process, a token of the parent process keeps the state that it had at the fork. Its waits return
-/// [`WaitError::Forked`], and a cancel has no effect.
+/// In a forked process, a token of the parent process keeps the state that it had at the fork. In that process, waits
+/// for the token return [`WaitError::Forked`], and a cancel of the token has no effect.
 #[derive(Clone)]
 pub struct CancelToken(pub(crate) Token);
 
@@ -180,8 +180,8 @@ impl CancelToken {
     /// effect if the token is already cancelled. Code that finds the token cancelled also finds its descendants
     /// cancelled.
     ///
-    /// The call runs no item. It may run the destructors of closures whose timers it cancels, and the wakers of tasks.
-    /// Panics of these destructors and wakers do not reach the caller.
+    /// The call runs no item. The call may run the destructors of closures whose timers it cancels, and the wakers of
+    /// tasks. Panics of these destructors and wakers do not reach the caller.
     pub fn cancel(&self) {
         self.0.cancel();
     }
@@ -283,8 +283,8 @@ impl CancelToken {
 
     /// Waits in a task of any runtime until the token is cancelled. Dropping the future ends only the wait.
     ///
-    /// The deadline wakes no task, because this crate has no timers for tasks. To wait for the deadline, too, use a
-    /// timer of the runtime beside this future.
+    /// The token's deadline wakes no task, because this crate has no timers for tasks. To wait for the deadline, too,
+    /// use a timer of the runtime beside this future.
     ///
     /// # Examples
     ///
@@ -315,8 +315,8 @@ impl CancelToken {
 
     /// Calls `function`. Until `function` returns, [`is_cancelled`], [`cancel_token`] and the waits whose names end in
     /// `_cancellable` refer to this token. In an item, this token replaces the item's own token. If the code must obey
-    /// the item's own token, too, enter a [child](Self::child) of [`cancel_token`] instead. Calls may be nested. When
-    /// the call returns or panics, the former token applies again.
+    /// the item's own token, too, enter a [child](Self::child) of [`cancel_token`] instead. Calls of `enter` may be
+    /// nested. When a call returns or panics, the former token applies again.
     ///
     /// # Examples
     ///
@@ -349,7 +349,7 @@ impl Default for CancelToken {
     }
 }
 
-/// Two handles are equal if they refer to the same token.
+/// Two `CancelToken`s are equal if they refer to the same token.
 impl PartialEq for CancelToken {
     fn eq(&self, other: &Self) -> bool {
         self.0.is(&other.0)

@@ -4,12 +4,12 @@ use std::time::Instant;
 
 use crate::sys::clock;
 
-/// Returns the present time, like [`Instant::now`]. In a test that runs in virtual time (feature `testing`), this is
-/// the virtual time.
+/// Returns the present time, like [`Instant::now`]. In a test that runs in virtual time (feature `testing`), the
+/// returned time is the virtual time.
 ///
 /// Code that measures time or computes deadlines should call this function instead of [`Instant::now`], and subtract
 /// such times from each other instead of calling [`Instant::elapsed`]. Then the tests of this code can run in virtual
-/// time. Outside of such a test, the call costs the same as `Instant::now`.
+/// time. Outside of a test in virtual time, the call costs the same as `Instant::now`.
 ///
 /// # Examples
 ///

@@ -82,8 +82,8 @@ pub fn current_queue_name() -> Option<String> {
 }
 
 /// Sets the description that [`Executor::dump`](crate::Executor::dump) shows for the item that the caller executes. The
-/// description holds until the item sets another description or ends. Outside of items, this does nothing, and does not
-/// format its argument.
+/// description holds until the item sets another description or ends. Outside of items, this function does nothing, and
+/// does not format its argument.
 ///
 /// A call in an item costs one allocation and takes one lock. Apart from this function, only snapshots and stall
 /// reports take this lock. Items that set no description pay nothing.
@@ -111,8 +111,8 @@ pub fn set_description(description: impl fmt::Display) {
 
 /// Returns whether the calling thread is a rescuer, which executes an item because no worker could be made.
 ///
-/// If so, the item's pool is short of threads, and this thread is the only one on which the item's queue can rely. If
-/// other items wait for the item, it may then choose to do less work.
+/// If the calling thread is a rescuer, the item's pool is short of threads, and the rescuer is the only thread on which
+/// the item's queue can rely. The item may then choose to do less work, because other items may wait for it.
 ///
 /// # Examples
 ///

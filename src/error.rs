@@ -32,7 +32,7 @@ use self::join::JoinError;
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum BuildExecutorError {
-    /// The set of CPUs is empty.
+    /// The set of CPUs that was given is empty.
     NoCpu,
     /// No set of CPUs was given, and the topology has no CPU that the process may use.
     NoCommonCpu {
@@ -151,7 +151,7 @@ impl std::error::Error for BuildExecutorError {
     }
 }
 
-/// Why a queue could not be built. Nothing was made.
+/// Why a queue could not be built. A failed build makes nothing.
 ///
 /// # Examples
 ///
@@ -191,7 +191,7 @@ pub enum BuildQueueError {
         this: &'static str,
         /// The flag or limit that excludes the first one.
         with: &'static str,
-        /// The reason why they exclude each other.
+        /// The reason why the two flags or limits exclude each other.
         because: &'static str,
     },
     /// The set of CPUs in the attributes is empty.
@@ -216,7 +216,7 @@ pub enum BuildQueueError {
         /// The text of the error.
         message: String,
     },
-    /// The executor belongs to the process that this one was forked from.
+    /// The executor belongs to the process from which this process was forked.
     Forked,
 }
 
@@ -273,9 +273,9 @@ impl std::error::Error for BuildQueueError {}
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum RunError {
-    /// The closure was not accepted, and has not begun.
+    /// A closure was not accepted, and has not begun.
     Refused(QueueError),
-    /// The closure panicked, or a shutdown dropped it, or the wait for it would never end.
+    /// A closure panicked, a shutdown dropped a closure, or the wait for a closure would never end.
     Failed(JoinError),
     /// The time ran out. The closures that had not ended by then were detached, and the executor still runs them.
     TimedOut,

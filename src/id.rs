@@ -1,4 +1,4 @@
-//! Numbers that identify queues and reusable items, and the comparison of their handles.
+//! Numbers that identify queues and reusable items. Handles are compared by these numbers.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -53,7 +53,7 @@ impl fmt::Display for WorkId {
 }
 
 impl WorkQueue {
-    /// Returns the number of the queue. Handles of the same queue have the same number, and are equal.
+    /// Returns the number of the queue. All handles to the queue have this number, and are equal.
     ///
     /// # Examples
     ///
@@ -72,7 +72,7 @@ impl WorkQueue {
 }
 
 impl Work {
-    /// Returns the number of the item. Handles of the same item have the same number, and are equal.
+    /// Returns the number of the item. All handles to the item have this number, and are equal.
     ///
     /// # Examples
     ///

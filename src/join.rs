@@ -75,7 +75,7 @@ impl<T> JoinHandle<T> {
     /// * [`JoinError::Cancelled`] if the item was cancelled before it began, and [`JoinError::DeadlinePassed`] if its
     ///   deadline had passed before it began.
     /// * [`JoinError::WouldDeadlock`] if the caller is the item, or holds the only slot in which the item can run. If
-    ///   the item has a deadline, the holder of the only slot waits until the deadline instead.
+    ///   the item has a deadline, a caller that holds the only slot waits until the deadline instead.
     /// * [`JoinError::Forked`] in a forked process, if the item had not ended before the fork.
     pub fn join(mut self) -> Result<T, JoinError> {
         self.wait()?;
@@ -121,8 +121,8 @@ impl<T> JoinHandle<T> {
         }
     }
 
-    /// Cancels the item if it has not begun. Returns whether this call has cancelled the item. If so, the closure has
-    /// been dropped, and a join returns [`JoinError::Cancelled`].
+    /// Cancels the item if it has not begun. Returns whether this call has cancelled the item. After a call that
+    /// returns true, the item's closure has been dropped, and a join returns [`JoinError::Cancelled`].
     ///
     /// # Examples
     ///
@@ -146,7 +146,7 @@ impl<T> JoinHandle<T> {
     /// in the item, [`is_cancelled`](crate::is_cancelled) becomes true, and the item's [token](crate::cancel_token) is
     /// cancelled. Returns whether the item was cancelled before it began.
     ///
-    /// After the request, a [join](Self::join) still returns the item's result, as for any other item.
+    /// After the request to stop, a [join](Self::join) still returns the item's result, as for any other item.
     ///
     /// # Examples
     ///
@@ -187,8 +187,8 @@ impl<T> JoinHandle<T> {
     ///
     /// # Errors
     ///
-    /// Returns the handle if the caller was cancelled before the item had ended. The errors of [`join`](Self::join) are
-    /// inside `Ok`.
+    /// Returns the handle if the calling item was cancelled before the awaited item had ended. The errors of
+    /// [`join`](Self::join) are inside `Ok`.
     pub fn join_cancellable(mut self) -> Result<Result<T, JoinError>, Self> {
         let Some(token) = cancellation::current_token() else { return Ok(self.join()) };
         match self.raw.wait_unless(&token) {
@@ -216,9 +216,9 @@ pub(crate) fn join_error(error: WaitError) -> JoinError {
 /// [`block_on`](crate::blocking::block_on), which holds a thread. Dropping the handle, or a future that awaits it,
 /// detaches the item, which still runs.
 ///
-/// The thread that ends the item calls the task's waker, and contains a panic of the waker. The waker should not wait
-/// for items or for room in a queue. The thread may hold an item that it is about to start or to complete, and a wait
-/// for this item never ends.
+/// The thread that ends the item calls the task's waker, and contains a panic of the waker. A waker should not wait for
+/// items or for room in a queue. The thread that calls the waker may hold an item that it is about to start or to
+/// complete, and a waker that waits for this item waits for ever.
 ///
 /// # Panics
 ///
@@ -248,7 +248,7 @@ impl<T> Future for JoinHandle<T> {
     }
 }
 
-/// The handle does not contain the result, so it may move.
+/// The handle does not contain the result, so the handle may move.
 impl<T> Unpin for JoinHandle<T> {}
 
 /// A panic cannot leave a handle in a wrong state.

@@ -1,9 +1,9 @@
 //! Concurrency-managed workqueues for Rust services, without async.
 //!
-//! The Linux kernel runs the background work of a whole system through *workqueues*. Queues are cheap and have names.
-//! They share pools of workers. These pools have just enough threads to keep the CPUs busy while work is pending. This
-//! crate brings that design to a process. An *item* is a closure or a [`Work`] that was submitted to a queue. The
-//! thread that submitted an item is the item's *issuer*.
+//! The Linux kernel runs the background work of a whole system through *workqueues*. These queues are cheap and have
+//! names. All of them share pools of workers, which have just enough threads to keep the CPUs busy while work is
+//! pending. This crate brings the kernel's design to a process. An *item* is a closure or a [`Work`] that was submitted
+//! to a queue. The thread that submitted an item is the item's *issuer*.
 //!
 //! ```
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -31,10 +31,10 @@
 //! | must run even if no thread can be made | one of the queues above, with [`rescuer(true)`](WorkQueueBuilder::rescuer): the queue has its own thread for this case |
 //! | come from clients, without a bound | one of the queues above, with [`max_pending`](WorkQueueBuilder::max_pending): a full queue refuses an item with [`QueueError::Full`] and returns its closure, or makes the issuer [wait](WorkQueueBuilder::when_full) |
 //!
-//! Only `new` returns a queue. The other functions return a builder, and `build()?` makes the queue. Without settings,
-//! `WorkQueue::builder(name)` makes the same queue as `new`. A queue made by `new` or `builder` is called *managed*. A
-//! queue made by `unbound` is called *plain unbound*. All queues of an [`Executor`] share its pools. By default, queues
-//! use the process-wide executor. The module [`kernel`] has the functions that only ports of kernel code need.
+//! `WorkQueue::new` returns a queue. The other functions of the table return a builder, and `build()?` makes the queue.
+//! Without settings, `WorkQueue::builder(name)` makes the same queue as `new`. A queue made by `new` or `builder` is
+//! *managed*, and a queue made by `unbound` is *plain unbound*. All queues of an [`Executor`] share its pools. By
+//! default, queues use the process-wide executor. [`kernel`] has the functions that only ports of kernel code need.
 //!
 //! # Which call
 //!
@@ -72,23 +72,24 @@
 //!
 //! # What it costs
 //!
-//! These figures were measured as root, on a virtual machine with two CPUs (AMD EPYC, Linux 6.18). With `cargo bench
-//! --bench queueing -- --quick` at commit 7747094d, the submission of a closure to a busy pool takes 40 to 78 ns, and a
-//! guard takes 11 to 14 ns while no item waits. With `make rivals` at f5c4dc83, the submission of a closure to the
-//! default queue and the join of its result take 1.1 µs together (p99: 11.5 µs), again and again. `threadpool` takes
-//! 11.5 µs (p99: 80.5 µs), and rayon 21.4 µs (p99: 29.1 µs). For items that queue many short items, rayon is faster: it
-//! runs 12.8 million/s, and cmwq 9.5. All figures are in `docs/costs.md` and `docs/benchmarks.md` of the repository.
+//! The following figures were measured as root, on a virtual machine with two CPUs (AMD EPYC, Linux 6.18). With `cargo
+//! bench --bench queueing -- --quick` at commit 7747094d, the submission of a closure to a busy pool takes 40 to 78 ns,
+//! and a guard takes 11 to 14 ns while no item waits. With `make rivals` at f5c4dc83, a thread repeatedly submits a
+//! closure to the default queue and joins its result, which takes 1.1 µs each time (p99: 11.5 µs). For the same steps,
+//! `threadpool` takes 11.5 µs (p99: 80.5 µs), and rayon 21.4 µs (p99: 29.1 µs). Rayon is faster if items queue many
+//! short items: it runs 12.8 million short items per second, and cmwq 9.5 million. All figures are in `docs/costs.md`
+//! and `docs/benchmarks.md` of the repository.
 //!
 //! # What it cannot do
 //!
-//! * It does not interrupt an item that has begun. Such an item stops early only if it [asks](mod@guide::cancellation).
-//! * It polls no futures by itself. An item that waits holds its thread, even in [`block_on`](blocking::block_on).
+//! * cmwq interrupts no item. A running item stops early only if it [asks whether to stop](mod@guide::cancellation).
+//! * cmwq polls no futures by itself. An item that waits holds its thread, even in [`block_on`](blocking::block_on).
 //!   Tasks of a runtime can await items.
-//! * It does not store items. Pending items end with the process.
-//! * It does not resolve cycles of waiting items. Items that wait for each other wait for ever if they form a cycle, or
-//!   if they hold all of the `max_threads` threads. Only debug builds find cycles.
-//! * It does not divide the CPUs between executors or [classes](#classes). Each class counts only its own items.
-//! * It does not order the items of a queue by priority. Urgent items need a queue of their own.
+//! * cmwq does not store items. Pending items end with the process.
+//! * cmwq does not resolve cycles of waiting items. Items that wait for each other wait for ever if they form a cycle,
+//!   or if they hold all of the `max_threads` threads. Only debug builds find cycles.
+//! * cmwq does not divide the CPUs between executors or [classes](#classes). Each class counts only its own items.
+//! * cmwq does not order the items of a queue by priority. Urgent items need a queue of their own.
 //!
 //! The [guide](mod@guide) shows how to port programs from `threadpool`, rayon, tokio's blocking pool and the kernel,
 //! how to choose limits, how to shut a service down, and how to find out what a worker is doing.
@@ -96,44 +97,43 @@
 //! # What it does for you
 //!
 //! * **Items may block.** A fixed pool loses a thread to each item that waits for a disk, a lock or another item. When
-//!   all of its threads wait for items that have not begun, the pool deadlocks. In cmwq, an item that blocks under a
-//!   guard ([`blocking()`], [`BlockingGuard`]) no longer counts as running, and another worker takes its place
+//!   all threads of a fixed pool wait for items that have not begun, the pool deadlocks. In cmwq, an item that blocks
+//!   under a guard ([`blocking()`], [`BlockingGuard`]) no longer counts as running, and another worker takes its place
 //!   immediately. Where a guard is missing, the executor [detects the block](#missing-guards) shortly after it begins.
-//! * **Threads do not multiply.** The CPU work of a class runs on as many threads as there are CPUs, no matter how many
-//!   queues and items share the class (see [Classes](#classes)). A pool makes another thread only when a worker blocks
-//!   while work is pending.
+//! * **Threads do not multiply.** The CPU work of a [class](#classes) runs on as many threads as there are CPUs,
+//!   however many queues share the class. A pool makes another thread only when a worker blocks while work is pending.
 //! * **Queues are cheap.** Each library, tenant or kind of work can have its own queue, with its own limit, order and
 //!   flush. A queue costs no thread.
-//! * **Items run near their issuer**: on the same CPU, on a CPU that shares its last-level cache, or on a CPU of the
-//!   same NUMA node. If none of these CPUs is free, an item runs on another free CPU.
+//! * **Items run near their issuer**: on the issuer's CPU, on a CPU that shares its last-level cache, or on a CPU of
+//!   its NUMA node. If none of these CPUs is free, an item runs on another free CPU.
 //!
 //! # Classes
 //!
 //! A class is a group of pools. Each class has its own limit on how many items run at the same time:
 //!
 //! * Per-CPU queues of normal priority are one class, and per-CPU queues of [high
-//!   priority](WorkQueueBuilder::high_priority) are another. Each of the two runs one item per CPU.
-//!   [CPU-intensive](WorkQueueBuilder::cpu_intensive) items start under the same limit, but do not count once they have
-//!   started. So up to `max_active` of them run at the same time.
+//!   priority](WorkQueueBuilder::high_priority) are another. Each of these two classes runs one item per CPU.
+//!   [CPU-intensive](WorkQueueBuilder::cpu_intensive) items start under this limit, but do not count towards it once
+//!   they have started. So up to `max_active` CPU-intensive items run at a time.
 //! * Managed queues ([`WorkQueue::new`] and [`builder`](WorkQueue::builder)) have a class for each nice level and each
 //!   division of CPUs into pods. A pod is a group of CPUs that are near each other (see [Locality](#locality)). A pod
-//!   runs as many items as it has CPUs. Queues of one nice level share a class if they divide the same CPUs in the same
-//!   way. But if there are several pods, strict queues have classes of their own. Pods of different classes can have
-//!   CPUs in common, and ignore each other.
-//! * Plain [`unbound`](WorkQueue::unbound) and [`ordered`](WorkQueue::ordered) queues have no such limit. Each active
-//!   item has a thread of the shared pools, regardless of the other items that run. Only the `max_active` of each queue
-//!   limits the active items. It is 1 for an ordered queue.
+//!   runs as many items at a time as it has CPUs. Queues of one nice level share a class if they divide the same CPUs
+//!   in the same way. But if there are several pods, strict queues have classes of their own. Pods of different classes
+//!   can have CPUs in common, and ignore each other.
+//! * Plain [`unbound`](WorkQueue::unbound) and [`ordered`](WorkQueue::ordered) queues have no limit per class. Each of
+//!   their active items has a thread of the shared pools, regardless of the other items that run. Only the `max_active`
+//!   of each queue limits its active items. The `max_active` of an ordered queue is 1.
 //!
 //! Classes are independent of each other. A program that keeps three classes busy has three runnable threads per CPU,
 //! and the system's scheduler divides the CPU among them.
 //!
-//! The number of threads follows from these limits. An executor that has had no item has one thread, its manager. A
-//! program with default queues has one pool for each last-level cache. A pool whose CPUs all compute has a worker for
-//! each of these CPUs, and a spare worker. Each item that blocks under a guard adds a worker, up to 256 for each queue
-//! and each CPU on which items were queued. When the pool is idle again, two workers stay. Each further class has pools
-//! of its own. A class of per-CPU queues has a pool for each CPU.
+//! The number of threads follows from the limits of the classes. An executor that has had no item has one thread, its
+//! manager. A program with default queues has one pool for each last-level cache. A pool whose CPUs all compute has a
+//! worker for each of these CPUs, and a spare worker. Each item that blocks under a guard adds a worker, up to 256 for
+//! each queue and each CPU on which items were queued. When the pool is idle again, two workers stay. Each further
+//! class has pools of its own. A class of per-CPU queues has a pool for each CPU.
 //!
-//! A blocked item continues as soon as its call returns, even if another item has taken its place. Then the pool runs
+//! A blocked item continues as soon as its call returns, even if another item has taken its place. The pool then runs
 //! one item more than its limit, until one of its items ends.
 //!
 //! CPUs can come and go. While the executor has work, it watches which CPUs the process may use. Cpusets, hotplug and
@@ -146,17 +146,17 @@
 //!
 //! An [`AffinityScope`] divides a queue's CPUs into pods. An item belongs to the pod of its issuer's CPU.
 //!
-//! * An item of a [managed](WorkQueue::builder) queue starts in its pod if one of the pod's CPUs is free. Otherwise, it
-//!   starts in the nearest pod that has a free CPU. If items often sleep in its own pod [without a
-//!   guard](#missing-guards), it can also start there. The items before it may be so short that a running worker is
-//!   ready sooner than a woken one. Then the item waits for them, for **at most 3.2 ms** if they turn out to be long. A
-//!   CPU may seem free although another process or the issuer uses it. Then the item waits for **at most 3.2 ms**
-//!   (0.2 ms in a quiet pod), and starts in another pod or waits once more. These bounds do not include the time to
-//!   make and run threads.
-//! * An item of a [strict](Attrs::strict) queue starts only in its pod, even if it must wait for that. The item stays
-//!   in the pod as long as the pod has a CPU, with one exception. When the process loses a CPU, the system may move
-//!   workers out of their pod. While workers run items, the executor notices this after **at most 400 ms**. Until then,
-//!   strict items can start and run outside of their pod.
+//! * An item of a [managed](WorkQueue::builder) queue starts in its pod if one of the pod's CPUs is free. If no CPU of
+//!   its pod is free, the item starts in the nearest pod that has a free CPU. If items of a pod often sleep [without a
+//!   guard](#missing-guards), an item can also start in this pod while no CPU of the pod is free. If the items before
+//!   an item are short, a running worker may be ready sooner than a woken one. So the item waits for the items before
+//!   it, but for **at most 3.2 ms** if they turn out to be long. If another process or the issuer uses a CPU that seems
+//!   free, an item waits for **at most 3.2 ms** (0.2 ms in a quiet pod). Then the item starts in another pod or waits
+//!   once more. These bounds exclude the time to make and run threads.
+//! * An item of a [strict](Attrs::strict) queue starts only in its pod, even if it must wait there for a CPU. The item
+//!   stays in the pod as long as the pod has a CPU, with one exception. When the process loses a CPU, the system may
+//!   move workers out of their pod. While workers run items, the executor notices this move after **at most 400 ms**.
+//!   Until then, strict items can start and run outside of their pod.
 //! * Items that were queued on a CPU or node by number ([`Submission::on_cpu`]) stay in the pod of that CPU or node.
 //! * A plain [`unbound`](WorkQueue::unbound) queue starts each item immediately. The item's worker begins in the item's
 //!   pod, but the system may move it.
@@ -167,7 +167,7 @@
 //! # Items
 //!
 //! Queueing a [`Work`] while it is pending does nothing, and only one worker at a time executes it. So all submissions
-//! during a run lead to only one more run. This run sees everything that happened before each of these submissions.
+//! during a run lead to only one more run, which sees everything that happened before each of these submissions.
 //!
 //! The options of a [`Submission`] can be combined:
 //!
@@ -198,8 +198,8 @@
 //! [`Submission::spawn_every`] calls a closure once per period. The manager, a thread of the executor, sleeps until the
 //! next timer is due. Arming or cancelling a timer costs O(log n) for n armed timers. An item with an armed timer is
 //! pending, but not queued. So a flush of its queue does not wait for the item, but a flush of the item itself queues
-//! the item immediately. An armed timer holds its item and its queue in memory, so it fires even if all handles to them
-//! are dropped. Only a [`PeriodicHandle`] and a [`StopOnDrop`] cancel their item when they are dropped.
+//! the item immediately. An armed timer holds its item and its queue in memory, so the timer fires even if all handles
+//! to both are dropped. Only a [`PeriodicHandle`] and a [`StopOnDrop`] cancel their item when they are dropped.
 //!
 //! # Waiting and ending
 //!
@@ -214,17 +214,17 @@
 //! | an empty queue; the call drops the pending items | [`WorkQueue::destroy_now`] |
 //! | the end of an executor, for at most a given time; a report lists the queues whose items did not end, with the number of these items | [`GlobalExecutor::shutdown`] for the process-wide executor, on the value that [`build_global`](ExecutorBuilder::build_global) returns; [`Executor::shutdown`] for any other |
 //!
-//! Each wait has a form with a timeout (`join_timeout`, `flush_timeout`, `cancel_and_wait_timeout`, `drain_timeout` and
-//! so on), except `scope` and `for_each`, whose items hold borrows, and `map`. Waiting is optional: accepted items run
-//! even if the last handle to their queue is dropped.
+//! Each wait except `map`, `scope` and `for_each` has a form with a timeout: `join_timeout`, `flush_timeout`,
+//! `cancel_and_wait_timeout`, `drain_timeout` and so on. Waiting is optional: accepted items run even if the last
+//! handle to their queue is dropped.
 //!
 //! An item that has begun can be [asked to stop](is_cancelled), through its handle, through a [`CancelToken`], or at a
-//! [deadline](Submission::deadline). The guide has a page about these stops.
+//! [deadline](Submission::deadline). The guide has a [page](mod@guide::cancellation) about stopping items.
 //!
 //! # Promises
 //!
-//! * As long as the process lives, accepted work runs, or its owner learns that it does not. A queue that refuses a
-//!   closure hands the closure back.
+//! * As long as the process lives, accepted work runs, or the owner of the work learns that it does not run. A queue
+//!   that refuses a closure hands the closure back.
 //! * Everything that happens before a submission is visible to the run. Everything that the run does is visible after
 //!   a join or flush that waited for the run. If [`enqueue`](WorkQueue::enqueue) returns false, everything that
 //!   happened before the call is visible to the pending run.
@@ -232,22 +232,22 @@
 //!   joiner gets [`JoinError::Panicked`]. The process's panic hook and the
 //!   [`panic_handler`](ExecutorBuilder::panic_handler) learn of the panic, even if the item has no handle. In a program
 //!   that is built with `panic = "abort"`, any panic ends the process.
-//! * Dropping a queue or an executor never blocks and loses nothing.
+//! * Dropping a queue or an executor never blocks, and loses no accepted items.
 //! * If the system refuses a thread, the work waits, and the executor tries again, at most once a second. Meanwhile,
 //!   the items of queues with a [rescuer](WorkQueueBuilder::rescuer) still run.
 //! * An idle executor does not wake up.
-//! * When the process ends (`main` returns), its pending and running items end, too. A program that needs their results
-//!   waits for them first, or shuts its executor down. Otherwise no shutdown is needed. Exit handlers and thread-local
-//!   destructors may still use queues.
+//! * When the process ends (`main` returns), its pending and running items end, too. A program that needs the results
+//!   of its items first waits for the items, or shuts its executor down. Any other program needs no shutdown. Exit
+//!   handlers and thread-local destructors may still use queues.
 //! * An item that waits for itself gets an error instead of a hang. A forked process that waits for its parent's
 //!   threads gets an error, too. In debug builds, a wait fails if it would close a cycle of items that wait for each
-//!   other ([`WaitError::WouldDeadlock`]). The log then names these items.
+//!   other ([`WaitError::WouldDeadlock`]), and the log names the items of the cycle.
 //!
 //! # Guards
 //!
 //! Put a guard around each call that may sleep: file and network I/O, locks that are held for long, channels, joins of
 //! foreign threads. While an item is inside a guard, items that are queued behind it can start immediately. A guard
-//! costs 10 to 20 ns while no item waits. If items wait, the guard may also wake a worker. [`may_block()`] is for calls
+//! costs 10 to 20 ns while no item waits. If items wait, a guard may also wake a worker. [`may_block()`] is for calls
 //! that are usually short. The waits of this crate have guards of their own. The module [`mod@blocking`], which has the
 //! name of the function [`blocking()`], contains locks, channels, files, threads and processes with guards.
 //!
@@ -256,25 +256,25 @@
 //! An item that blocks without a guard delays other items for a while, but not for ever. While items wait to start, the
 //! executor's manager examines the threads that run items. In an idle executor, the manager examines nothing.
 //!
-//! * On a machine with a free CPU, the pool takes at most a few milliseconds to replace a worker that sleeps without a
-//!   guard. If the system reports the sleep, the pool takes only a fraction of a millisecond. [`Detection`] describes
-//!   the methods, and [`ExecutorBuilder::detection`] chooses one. A preempted worker does not count as asleep.
-//!   [`Executor::undeclared_blockers`] lists the types of the items that slept without a guard while others waited.
+//! * If a CPU is free, the pool takes at most a few milliseconds to replace a worker that sleeps without a guard. If
+//!   the system reports the sleep, the replacement takes a fraction of a millisecond. [`Detection`] describes the
+//!   methods of detection, and [`ExecutorBuilder::detection`] chooses one. A preempted worker does not count as asleep.
+//!   [`Executor::undeclared_blockers`] lists the types of items that slept without a guard while others waited.
 //! * An item of a per-CPU queue that uses its CPU for 10 ms ([`ExecutorBuilder::hog_threshold`]) counts as [CPU
 //!   intensive](WorkQueueBuilder::cpu_intensive) from then on. [`Executor::hogs`] lists the types of such items. The
-//!   log names a type the 4th time, then ever more rarely. In other queues, such an item is treated like any other, and
-//!   is on no list. There, [run times](Latency::run) show if there are such items, and `tracing` events show which.
+//!   log names a type of item at its 4th offence, and then ever more rarely. Other queues treat such an item like any
+//!   other: [run times](Latency::run) show whether a queue has long items, and `tracing` events show which.
 //! * The number of threads stays bounded. A pool replaces workers that were found asleep without a guard (*sleepers*)
-//!   or that keep their CPU. It replaces the first of them without delay, as many as it has CPUs. For each sleeper that
-//!   wakes up, it replaces one more sleeper without delay. So the number of sleepers may double in the time of one
-//!   sleep. The pool replaces all others after pauses, which grow. For sleepers, the pauses grow from 0.2 ms (about 30
-//!   replacements in a second in which no sleeper wakes up). For workers that keep their CPU, the pauses grow from
-//!   10 ms (about 10 replacements in a second). A worker that blocks under a guard is always replaced without delay.
+//!   or that keep their CPU. A pool with n CPUs replaces the first n of these workers without delay. For each sleeper
+//!   that wakes up, the pool replaces one more sleeper without delay. So the number of sleepers may double in the time
+//!   of one sleep. The pool replaces all other such workers after pauses that grow. For sleepers, the pauses grow from
+//!   0.2 ms (about 30 replacements per second if no sleeper wakes up). For workers that keep their CPU, the pauses grow
+//!   from 10 ms (about 10 per second). A worker that blocks under a guard is always replaced without delay.
 //! * If a pool has work and starts none of it for 30 s ([`ExecutorBuilder::watchdog_threshold`]), the watchdog reports
 //!   the pool once, and tells what its workers are doing. The report goes to the log or to a
 //!   [`stall_handler`](ExecutorBuilder::stall_handler).
 //!
-//! All of this works on Linux. On other systems, only guards, [`may_block()`] and the watchdog work.
+//! Everything in this section works on Linux. On other systems, only guards, [`may_block()`] and the watchdog work.
 //!
 //! # Observation
 //!
@@ -297,50 +297,49 @@
 //! # Fork
 //!
 //! A forked process has none of its parent's threads. In the child, operations on the parent's objects return
-//! immediately instead of waiting for these threads. A submission returns [`QueueError::Forked`]. A wait returns
+//! immediately instead of waiting for the parent's threads. A submission returns [`QueueError::Forked`]. A wait returns
 //! [`WaitError::Forked`] or [`JoinError::Forked`]. An item that had ended before the fork can still be joined. Dropping
 //! a handle has no effect, and a [`Work`] counts as neither pending nor running. The parent notices nothing.
 //!
 //! A child may make executors, queues and items of its own, and [`Executor::global`] returns a new executor there. At
 //! the fork, the parent must be quiet: all its queues are flushed, and no submission or wait is in progress. Otherwise,
-//! a thread that does not exist in the child may hold a lock of another library, or one of the few locks that all
-//! executors of a process share (the locks on which threads wait, and the lock of the table of shards, the parts of
-//! queues). Then making an executor in the child can hang. If a thread of the parent is parked in `parking_lot` at the
+//! a thread that does not exist in the child may hold a lock of another library, or a lock that all executors share.
+//! Executors share the locks on which threads wait, and the lock of the table of shards, the parts of queues. If such a
+//! lock is held, making an executor in the child can hang. If a thread of the parent is parked in `parking_lot` at the
 //! fork, waits in the child can hang. Programs started by [`std::process::Command`] are not affected.
 //!
-//! If an item forks a child process, the child is not inside an item. If the child returns from the item's function, it
-//! exits immediately, without running exit handlers. Its status is 0 or, after a panic, 101. Pending items belong to
-//! the parent.
+//! If an item forks a child process, the child is not inside an item. If the item's function returns in the child, the
+//! child exits immediately, without running exit handlers. The child's exit status is 0 or, after a panic, 101. Pending
+//! items belong to the parent.
 //!
 //! # Platform
 //!
 //! The crate is made for Linux on x86-64 and aarch64. On Linux 6.12 and later, workers have a time slice of 0.7 ms,
 //! which takes effect while another thread waits for their CPU. Threads and programs that an item starts inherit the
 //! time slice, the nice level and the CPUs of its worker. [`reset_scheduling`](blocking::process::reset_scheduling)
-//! gives a program these settings of the main thread instead. When a worker is made, it takes on the signal mask of the
-//! main thread. So the threads and programs that an item starts have that mask, too, and a signal handler can run on a
-//! worker.
+//! gives a program these settings of the main thread instead. A new worker takes on the signal mask of the main thread.
+//! So the threads and programs that an item starts have that mask, too, and a signal handler can run on a worker.
 //!
-//! No privilege is needed. Without one, workers of [high-priority](WorkQueueBuilder::high_priority) queues have the
-//! normal nice level, which a snapshot shows. They still have pools and a [class](#classes) of their own. The system
-//! reports sleeps only if `kernel.perf_event_paranoid` is 2 or less, or to a privileged process. In a container, its
-//! cgroups limit threads and CPU time: see [the guide](guide::containers). On other systems, workers are not bound to
-//! CPUs and have no nice levels; a snapshot says so in [`portable`](observe::Snapshot::portable). There, per-CPU queues
-//! spread the submitting threads over the CPUs. On Linux, `RUSTFLAGS="--cfg cmwq_portable"` makes the crate behave as
-//! on other systems. The minimum supported Rust version is 1.85.
+//! cmwq needs no privilege. Without privilege, workers of [high-priority](WorkQueueBuilder::high_priority) queues have
+//! the normal nice level, which a snapshot shows. These queues still have pools and a [class](#classes) of their own.
+//! The system reports sleeps only if `kernel.perf_event_paranoid` is 2 or less, or if the process is privileged. The
+//! cgroups of a container limit its threads and CPU time: see [the guide](guide::containers). On other systems, workers
+//! are not bound to CPUs and have no nice levels; a snapshot says so in [`portable`](observe::Snapshot::portable).
+//! Per-CPU queues then spread the submitting threads over the CPUs. On Linux, `RUSTFLAGS="--cfg cmwq_portable"` makes
+//! the crate behave as on other systems. The minimum supported Rust version is 1.85.
 //!
 //! # Features
 //!
 //! * `hwloc`, on by default: the C library hwloc finds the caches, cores and nodes on every system that hwloc supports,
 //!   and [`TopologySource::Xml`] is available. The build needs libhwloc 2, libudev, their headers, and pkg-config; the
-//!   program needs [both libraries](guide::containers). Without this feature, the crate needs nothing but Rust. Then it
-//!   reads `/sys` on Linux, which leads to the same pods. Elsewhere, it treats all CPUs as equals.
+//!   program needs [both libraries](guide::containers). Without this feature, the crate needs nothing but Rust. On
+//!   Linux, it then reads `/sys`, which leads to the same pods. On other systems, it treats all CPUs as equals.
 //! * `control`: a Unix socket through which a client inspects a running process and changes its queues: see the module
-//!   `control`. This feature brings in `serde`, `serde_json` and `rustix`.
+//!   `control`. The feature `control` brings in `serde`, `serde_json` and `rustix`.
 //! * `metrics`: passes the counters and gauges of queues and pools to the recorder of the crate `metrics`, for
 //!   Prometheus and others. The module `metrics` lists their names.
 //! * `serde`: snapshots and counters of an executor serialise and deserialise; [`observe`] describes the format. A
-//!   configuration can have the settings of both builders, and [`Attrs`].
+//!   configuration can contain the settings of both builders, and [`Attrs`].
 //! * `testing`: a kit for tests of code that uses this crate, in virtual time and with schedules that a seed
 //!   determines: see the module `testing`. Enable it in `dev-dependencies` only.
 //! * `tracing`: subscribers of `tracing` receive the events of each item: the kernel's four events, and further events
@@ -371,7 +370,7 @@ mod engine;
 mod error;
 #[cfg(not(cmwq_loom))]
 mod executor;
-// Only for the documentation and its tests.
+// The guide is compiled only for the documentation and its tests.
 #[cfg(all(any(doc, doctest), not(cmwq_loom)))]
 pub mod guide;
 #[cfg(not(cmwq_loom))]

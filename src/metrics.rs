@@ -5,9 +5,9 @@
 //! recorder. Call `collect` before each scrape, or at regular intervals. A collector adds no cost to queueing and
 //! running items.
 //!
-//! These counters have the labels `executor` (the executor's [prefix of thread
-//! names](crate::ExecutorBuilder::thread_name_prefix)) and `queue`. The counters of queues with the same name are added
-//! up. The sum does not shrink when one of these queues ends.
+//! The following counters have the labels `executor` and `queue`. The label `executor` is the executor's [prefix of
+//! thread names](crate::ExecutorBuilder::thread_name_prefix). The counters of queues with the same name are added up,
+//! and the sum does not shrink when one of these queues ends.
 //!
 //! | name | counted events |
 //! |---|---|
@@ -25,7 +25,7 @@
 //! | `cmwq_concurrency_wakeups_total` | workers that were woken because an item blocked |
 //! | `cmwq_brought_back_total` | workers that were moved back to their pod |
 //!
-//! These gauges have the same labels:
+//! The following gauges of queues also have the labels `executor` and `queue`:
 //!
 //! | name | meaning |
 //! |---|---|
@@ -35,8 +35,8 @@
 //! | `cmwq_queue_max_pending` | the [limit of pending items](crate::WorkQueueBuilder::max_pending); 0 if there is no limit |
 //! | `cmwq_queue_turn_waiting_items` | active items that wait for a turn of their queue, because queues with [weights](crate::WorkQueueBuilder::weight) compete |
 //!
-//! These histograms have the same labels. Only queues that [measure durations](crate::WorkQueueBuilder::histograms)
-//! have them:
+//! The following histograms also have the labels `executor` and `queue`. Only queues that [measure
+//! durations](crate::WorkQueueBuilder::histograms) have these histograms:
 //!
 //! | name | meaning |
 //! |---|---|
@@ -44,8 +44,8 @@
 //! | `cmwq_item_run_seconds` | the time from the beginning of a run to its end |
 //!
 //! Each duration is recorded as the middle of its bucket. If a histogram has more than 10 000 new durations since the
-//! last call, the recorder receives a sample of about 10 000. So use the counters for numbers of items, and the
-//! histograms for durations.
+//! last call of `collect`, the recorder receives a sample of about 10 000. So use the counters for numbers of items,
+//! and the histograms for durations.
 //!
 //! The gauges of pools have the labels `executor` and `pool` (the pool's part of thread names: `0`, `0H`, `bh0`, `u4`):
 //!
@@ -55,12 +55,12 @@
 //! | `cmwq_pool_pending_items` | entries on the worklist |
 //! | `cmwq_pool_stalled_seconds` | during a stall that the [watchdog](crate::ExecutorBuilder::watchdog_threshold) has reported, the time for which the pool has had work but has started no item; otherwise 0 |
 //!
-//! These metrics have only the label `executor`: the gauges `cmwq_threads` (workers that exist or are being made),
-//! `cmwq_threads_max` (the [maximum](crate::ExecutorBuilder::max_threads)) and `cmwq_thread_limit_reached` (1 if work
-//! has had to wait because the maximum was reached), and the counter `cmwq_stalls_total` (stalls of pools that the
-//! watchdog has reported).
+//! The following metrics have only the label `executor`. The gauge `cmwq_threads` is the number of workers that exist
+//! or are being made, and the gauge `cmwq_threads_max` is the [maximum](crate::ExecutorBuilder::max_threads) of this
+//! number. The gauge `cmwq_thread_limit_reached` is 1 if work has had to wait because the maximum was reached. The
+//! counter `cmwq_stalls_total` counts the stalls of pools that the watchdog has reported.
 //!
-//! If the executor limits the backlog of all its queues, these gauges have the same label:
+//! An executor that limits the backlog of all its queues also has the following gauges, with the label `executor`:
 //!
 //! | name | meaning |
 //! |---|---|
@@ -114,15 +114,15 @@ impl Collector {
     }
 
     /// Passes the present counters and gauges to the recorder. The first call also passes the descriptions of the
-    /// metrics. A call costs as much as a [`dump`](Executor::dump) and stops no thread. In a forked process, the call
+    /// metrics. A call costs as much as a [`dump`](Executor::dump) and stops no thread. In a forked process, a call
     /// passes no values.
     ///
-    /// The call uses the recorder of the calling thread, if the thread has one, and otherwise the recorder of the
-    /// process. Install the recorder before the first call. Descriptions and durations are passed only once, and are
-    /// lost if there is no recorder.
+    /// If the calling thread has a recorder, the call uses that recorder, and otherwise the recorder of the process.
+    /// Install the recorder before the first call of `collect`. Descriptions and durations are passed only once, and
+    /// are lost if there is no recorder at that time.
     ///
     /// Only the thread that calls `collect` calls the recorder. If the recorder panics, the panic passes to the caller
-    /// of `collect`. The next call passes all counters and gauges as if the recorder had not panicked.
+    /// of `collect`. The next call of `collect` passes all counters and gauges as if the recorder had not panicked.
     pub fn collect(&mut self) {
         self.0.publish();
     }

@@ -56,8 +56,8 @@ impl PeriodicHandle {
     }
 
     /// Cancels all further calls, and asks a call that has begun to stop. In that call,
-    /// [`is_cancelled`](crate::is_cancelled) becomes true. Does not wait until the call ends. To wait, use
-    /// [`cancel_and_wait`](Self::cancel_and_wait).
+    /// [`is_cancelled`](crate::is_cancelled) becomes true. This method does not wait until the call has ended, but
+    /// [`cancel_and_wait`](Self::cancel_and_wait) does.
     ///
     /// # Examples
     ///
@@ -82,7 +82,7 @@ impl PeriodicHandle {
     /// # Errors
     ///
     /// Fails with [`WaitError::WouldDeadlock`] if the function itself calls this method, and with [`WaitError::Forked`]
-    /// in a forked process. In both cases, no call is cancelled.
+    /// in a forked process. If the method fails, it cancels no call.
     pub fn cancel_and_wait(&self) -> Result<(), WaitError> {
         self.work.disable_and_wait().map(drop)
     }
@@ -102,18 +102,18 @@ impl PeriodicHandle {
         self.detached = true;
     }
 
-    /// Returns how many calls have begun.
+    /// Returns how many calls of the function have begun.
     #[must_use]
     pub fn runs(&self) -> u64 {
         self.period.runs()
     }
 
-    /// Returns how many ticks were missed. A tick is a time at which a call is due. It is missed if it passes without a
-    /// call, because an earlier call had not ended. Such ticks are counted when that earlier call ends.
+    /// Returns how many ticks were missed. A tick is a time at which a call is due. A tick is missed if no call begins
+    /// at that time, because an earlier call has not ended. Missed ticks are counted when the earlier call ends.
     #[must_use]
     pub fn missed(&self) -> u64 {
         // In a forked process, the lock of the count may stay locked for ever, because a thread of the parent may have
-        // held it at the fork.
+        // held the lock at the fork.
         if self.work.item.origin.is_forked() { 0 } else { self.period.missed() }
     }
 

@@ -32,40 +32,40 @@
 //! | `how` | string | `blocked` | `undeclared`: the item sleeps without a guard; `may_block`: the item has been inside [`may_block`](crate::may_block()) for a long time |
 //!
 //! Each item runs in a span `execute` (TRACE) with the fields `work`, `function`, `workqueue`, `cpu` and `pool`. So the
-//! log events of the item lie in that span, and tools that draw spans show each item as a slice on the thread that ran
-//! it. The events of a submission lie outside the span of its own run.
+//! log events that the item emits lie in this span, and tools that draw spans show each item as a slice on the thread
+//! that ran it. The events of an item's submission lie outside the span of the item's own run.
 //!
 //! The span's parent is the span that was current for the issuer at the submission. So one trace connects the span of a
 //! request, the spans of the items that its handler submits, and the spans of the items that these items submit. If
 //! several submissions of a reusable item coalesce, the submission that made the item pending determines the parent. If
 //! a subscriber does not ask for TRACE, there is no span `execute`, and [`current_span`] makes the issuer's span
-//! current in the item. A subscriber that is set for a single thread may not know the spans of the issuer's thread.
-//! Then the span `execute` has no parent.
+//! current in the item. A subscriber that is set for a single thread may not know the spans of the issuer's thread. If
+//! the subscriber does not know the issuer's span, the span `execute` has no parent.
 //!
 //! Each submission causes the first four events of the table, in this order. If a rescuer executes the item, `rescued`
 //! comes directly before `execute_start`. There are two exceptions. The first exception is an item that was cancelled
 //! and is queued again while its old entry is still on a list. For this item, `queue_work` may come after the run has
-//! begun, and there is no second `activate_work`. The second exception is an item that is cancelled while it waits.
-//! Such an item has an `activate_work` (and a `rescued`, if a rescuer finds it) but is never executed.
+//! begun, and there is no second `activate_work`. The second exception is an item that is cancelled while it waits: it
+//! has an `activate_work` (and a `rescued`, if a rescuer finds it) but is never executed.
 //!
 //! # What subscribers may do
 //!
-//! The thread that causes an event calls the subscribers. It is an issuer, a worker, a rescuer, or the manager (which
-//! fires timers, and finds the items that block or use the CPU for too long). This thread holds no lock of the crate
-//! during the call, and it catches a panic of the subscriber. A subscriber must not *wait* for items, because the
-//! calling thread may have counted an item that it has not yet passed to a pool. A slow subscriber delays the thread
-//! that calls it. If a subscriber blocks on a worker's thread, the block counts as part of the item.
+//! The thread that causes an event calls the subscribers. This thread is an issuer, a worker, a rescuer, or the manager
+//! (which fires timers, and finds the items that block or use the CPU for too long). The thread that calls a subscriber
+//! holds no lock of the crate during the call, and catches a panic of the subscriber. A subscriber must not *wait* for
+//! items, because the calling thread may have counted an item that it has not yet passed to a pool. A slow subscriber
+//! delays the thread that calls it. If a subscriber blocks on a worker's thread, the block counts as part of the item.
 //!
-//! A subscriber may queue items. Its submissions cause no events. But their items are executed like any other items,
-//! and the runs cause events. So a subscriber that queues an item for each `execute_end` would never stop doing so,
-//! unless it checks the queue's name first.
+//! A subscriber may queue items. The subscriber's submissions cause no events. But the submitted items are executed
+//! like any other items, and their runs cause events. So a subscriber that queues an item for each `execute_end` would
+//! never stop doing so, unless it checks the queue's name first.
 //!
 //! # What it costs
 //!
 //! Without the feature `tracing`, the events cost nothing. With the feature, each item costs a few comparisons of one
 //! word as long as no subscriber of the process asks for level TRACE of any target. In these comparisons, the crate
 //! checks only the one level that `tracing` keeps for all targets. If a subscriber asks for TRACE of another target,
-//! each event costs the time that `tracing` needs to reject it. Each submission of a closure then also makes one more
+//! each event costs the time that `tracing` needs to reject it, and each submission of a closure makes one more
 //! allocation. `cargo bench --bench tracing` measures the cost without a subscriber.
 //!
 //! # A timeline of a run

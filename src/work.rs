@@ -91,7 +91,7 @@ impl Work {
     }
 
     /// Makes an item that calls `function`, and has a name. Snapshots show the name while the item runs, unless the
-    /// function [sets another description](crate::set_description). This costs one allocation and one lock for each
+    /// function [sets another description](crate::set_description). The name costs one allocation and one lock for each
     /// run.
     ///
     /// # Examples
@@ -184,7 +184,7 @@ impl Work {
     }
 
     /// Returns whether a worker executes the item. The answer is only a hint, like the answer of
-    /// [`is_pending`](Self::is_pending). Both answers may be true at the same time.
+    /// [`is_pending`](Self::is_pending). `is_pending` and `is_running` may both return true at the same time.
     #[doc(alias = "work_busy")]
     #[must_use]
     pub fn is_running(&self) -> bool {
@@ -222,8 +222,8 @@ impl Work {
     }
 
     /// Begins a [`flush`](Self::flush) of this item. The returned future is ready when the last submission before this
-    /// call has run or was cancelled. It returns false if the item was neither pending nor running. Dropping the future
-    /// ends only the wait.
+    /// call has run or was cancelled. The future returns false if the item was neither pending nor running. Dropping
+    /// the future ends only the wait.
     ///
     /// # Examples
     ///
@@ -241,8 +241,8 @@ impl Work {
     ///
     /// # Errors
     ///
-    /// The future returns [`WaitError::Forked`] in a forked process. Under [`block_on`](crate::blocking::block_on), it
-    /// returns [`WaitError::WouldDeadlock`] if `flush` would return this error.
+    /// The future returns [`WaitError::Forked`] in a forked process. Under [`block_on`](crate::blocking::block_on), the
+    /// future returns [`WaitError::WouldDeadlock`] if `flush` would return this error.
     pub fn flush_async(&self) -> impl Future<Output = Result<bool, WaitError>> + Send + Sync + use<> {
         work_item::flush(self.item.clone())
     }

@@ -185,7 +185,7 @@ impl<T> Sender<T> {
         }
     }
 
-    /// Sends the message if there is room. Does not wait.
+    /// Sends the message if the channel has room. Does not wait.
     ///
     /// # Errors
     ///
@@ -317,7 +317,7 @@ impl<T> Receiver<T> {
         }
     }
 
-    /// Receives a message if there is one. Does not wait.
+    /// Receives a message if the channel has one. Does not wait.
     ///
     /// # Errors
     ///
@@ -394,7 +394,7 @@ impl<T> From<crossbeam_channel::Receiver<T>> for Receiver<T> {
     }
 }
 
-// These impls are not derived, because messages need not be `Clone` or `Debug`.
+// The impls of `Clone` and `Debug` are not derived, because messages need not be `Clone` or `Debug`.
 
 impl<T> Clone for Sender<T> {
     fn clone(&self) -> Self {

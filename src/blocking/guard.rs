@@ -7,9 +7,10 @@ use crate::engine::worker::worker_thread;
 /// Runs `f`, which may block, and returns its result. While `f` runs, the worker does not count as running, and another
 /// worker takes its place if work is pending.
 ///
-/// If no work is pending, a call costs 10 to 20 ns. It never fails, and panics only if `f` panics. On a thread that is
-/// not a worker, `blocking` only calls `f`. Nested calls are free. After the block, the item continues immediately. If
-/// more items then run than there are CPUs, the pool reduces the number of its running workers as items end.
+/// If no work is pending, a call costs 10 to 20 ns. `blocking` never fails, and panics only if `f` panics. On a thread
+/// that is not a worker, `blocking` only calls `f`. Nested calls are free. After the block, the item continues
+/// immediately. If more items then run than there are CPUs, the pool reduces the number of its running workers as items
+/// end.
 ///
 /// # Examples
 ///
@@ -28,10 +29,10 @@ pub fn blocking<R>(f: impl FnOnce() -> R) -> R {
     f()
 }
 
-/// A guard: while it exists, the worker of this thread does not count as running. See [`blocking()`].
+/// A guard. While the guard exists, the worker of this thread does not count as running. See [`blocking()`].
 ///
-/// Guards may be nested, and may be dropped in any order. The worker counts again when the last guard is dropped. When
-/// an item ends, each guard that the item has leaked or kept loses its effect.
+/// Guards may be nested, and may be dropped in any order. The worker counts as running again when the item's last guard
+/// is dropped. When an item ends, each guard that the item has leaked or kept loses its effect.
 ///
 /// # Examples
 ///
@@ -86,10 +87,10 @@ impl Drop for BlockingGuard {
 ///
 /// Use this function for calls that are usually quick, such as a read of a file that is mostly in memory, or a lock
 /// that is mostly free. `may_block` costs less than [`blocking()`], because it does not check for pending work on
-/// entry, and wakes no worker for a short block. While work is pending, the manager checks from time to time whether
-/// such a block has lasted 1 ms. So the other worker may start some milliseconds later. With
-/// [`Detection::Switches`](crate::Detection::Switches), it may start up to 25 ms later if `f` uses the CPU and does not
-/// sleep. A [`blocking()`] inside `f` works as usual.
+/// entry, and wakes no worker for a short block. While work is pending, the manager checks from time to time whether a
+/// call of `may_block` has lasted 1 ms. So the worker that takes the place of this worker may start some milliseconds
+/// late. With [`Detection::Switches`](crate::Detection::Switches), that worker may start up to 25 ms later if `f` uses
+/// the CPU and does not sleep. A [`blocking()`] inside `f` works as usual.
 ///
 /// `may_block` works even if the executor does not [detect](crate::ExecutorBuilder::detection) blocks without a guard.
 ///
@@ -109,8 +110,8 @@ pub fn may_block<R>(f: impl FnOnce() -> R) -> R {
     f()
 }
 
-/// A guard for a block that is usually short. If it exists for more than 1 ms while work is pending, the worker of this
-/// thread no longer counts as running. See [`may_block`].
+/// A guard for a block that is usually short. If the guard exists for more than 1 ms while work is pending, the worker
+/// of this thread no longer counts as running. See [`may_block`].
 ///
 /// This guard may be nested and leaked like a [`BlockingGuard`].
 ///

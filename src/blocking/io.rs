@@ -9,7 +9,7 @@ use super::guard::blocking;
 ///
 /// Wrap the file itself, and put buffers and codecs around the wrapper. In `BufReader<Blocking<File>>`, only the calls
 /// that reach the file enter a guard. A guard costs 10 to 20 ns, far less than the system call. In
-/// `Blocking<BufReader<File>>`, each line that is read would enter a guard. If a decoder were inside a wrapper, its
+/// `Blocking<BufReader<File>>`, each line that is read would enter a guard. If a decoder were inside a wrapper, the
 /// worker would count as blocked while the decoder computes.
 ///
 /// `T` may be a reference to a type that can be read and written through a shared reference. An example is
@@ -17,7 +17,7 @@ use super::guard::blocking;
 /// `Blocking::new(io::stdin().lock())`. Reading or writing a whole file needs no wrapper:
 /// `cmwq::blocking(|| fs::read(path))`.
 ///
-/// `writeln!` may write a line in several parts. A `Blocking<Stdout>` locks the stream for each part by itself, so
+/// `writeln!` may write a line in several parts. A `Blocking<Stdout>` locks the stream separately for each part, so
 /// other threads may write between the parts. To keep the line together, wrap the locked stream, or format the line
 /// first.
 ///
@@ -122,7 +122,7 @@ impl<T: Read> Read for Blocking<T> {
         self.with_mut(|inner| inner.read_vectored(buffers))
     }
 
-    // A file knows its size, so its own versions of these functions are better than the trait's defaults.
+    // A file knows its size, so the file's own versions of the functions below are better than the trait's defaults.
 
     fn read_to_end(&mut self, buffer: &mut Vec<u8>) -> io::Result<usize> {
         self.with_mut(|inner| inner.read_to_end(buffer))

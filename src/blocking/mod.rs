@@ -16,20 +16,21 @@
 //! | `block_on` of `futures` or `pollster`, for futures that need no runtime | [`block_on`] | while the future is not ready |
 //!
 //! Sleeps, channels and condition variables also have waits that end early when the calling item is
-//! [asked to stop](crate::is_cancelled). Their names end in `_cancellable`.
+//! [asked to stop](crate::is_cancelled). The names of these waits end in `_cancellable`.
 //!
 //! # Types of other crates
 //!
 //! The locks are those of `lock_api` 0.4 with raw locks of this crate, and [`channel`] re-exports types of
-//! `crossbeam_channel` 0.5, such as its errors. These versions of both crates are part of this crate's interface. So if
-//! a release of this crate needs an incompatible version of one of them, that release is itself incompatible.
+//! `crossbeam_channel` 0.5, such as its errors. These versions of `lock_api` and `crossbeam_channel` are part of this
+//! crate's interface. A release of this crate that needs an incompatible version of one of these two crates is itself
+//! incompatible.
 //!
 //! # Other calls
 //!
 //! For all other calls, use the function that has the same name as this module: [`blocking(|| …)`](crate::blocking()).
-//! `use cmwq::blocking;` imports both the module and the function. Futures that need tokio's runtime, such as timers
-//! and sockets, need such a call: `blocking(|| handle.block_on(future))`, with the `Handle` of a multi-threaded
-//! runtime, in an item that does not run on a thread of the runtime.
+//! `use cmwq::blocking;` imports both the module and the function. For a future that needs tokio's runtime, such as a
+//! timer or a socket, call `blocking(|| handle.block_on(future))`. `handle` is the `Handle` of a multi-threaded
+//! runtime, and the calling item must not run on a thread of this runtime.
 //!
 //! # Examples
 //!

@@ -4,13 +4,14 @@
 //! it. On Linux, the program or thread also has the CPUs, the nice level and the time slice of the worker that runs the
 //! item. So a program that is started by an item of a per-CPU queue stays on one CPU. A program that is started by an
 //! item of a high-priority queue keeps the queue's nice level. [`reset_scheduling`] gives a program the CPUs, the nice
-//! level and the time slice of the main thread. All of this also holds for a plain [`std::process::Command`].
+//! level and the time slice of the main thread. All of this also holds for a program that an item starts with a
+//! plain [`std::process::Command`].
 //!
 //! A worker reads the main thread's mask once, when the worker is made. At that time the main thread may be in a signal
 //! handler, or in a call such as `ppoll` that replaces its mask for a while. The worker then reads the temporary mask.
-//! Loggers, and the hooks `before_spawn` and `stall_handler`, may run on the manager's thread. This thread blocks all
-//! signals, and a program that it starts inherits the mask. To start a program from such code, queue an item that
-//! starts it.
+//! Loggers, and the hooks `before_spawn` and `stall_handler`, may run on the manager's thread. The manager's thread
+//! blocks all signals, and a program that it starts inherits this mask. To start a program from a logger or from one of
+//! these hooks, queue an item that starts the program.
 //!
 //! # Examples
 //!
@@ -36,7 +37,7 @@ use crate::sys::thread;
 /// Starts the program under a guard, because the system takes some time to load it. Returns the child.
 ///
 /// The program inherits the CPUs, the nice level and the time slice of the worker, unless [`reset_scheduling`] was
-/// called for it.
+/// called for the command.
 ///
 /// # Errors
 ///

@@ -145,7 +145,7 @@ pub fn spawn<T: Send + 'static>(f: impl FnOnce() -> T + Send + 'static) -> JoinH
 }
 
 /// The settings of a new thread, like [`std::thread::Builder`]. The thread's [handle](JoinHandle) waits under a guard.
-/// If code makes the thread in a run of the test kit, the thread belongs to this run.
+/// A thread that is made in a run of the test kit belongs to this run.
 ///
 /// # Examples
 ///
@@ -172,7 +172,7 @@ impl Builder {
         Self::default()
     }
 
-    /// Sets the name of the thread. The system shows its first 15 bytes.
+    /// Sets the name of the thread. The system shows the first 15 bytes of the name.
     pub fn name(mut self, name: String) -> Self {
         self.name = Some(name);
         self
@@ -248,7 +248,7 @@ impl<T> JoinHandle<T> {
         })
     }
 
-    /// Returns whether the thread's function has returned. If it has, a join does not take long.
+    /// Returns whether the thread's function has returned. If the function has returned, a join does not take long.
     #[must_use]
     pub fn is_finished(&self) -> bool {
         machine::step();

@@ -28,7 +28,7 @@ pub enum Attribute {
     AffinityStrict,
     /// `cpumask`: the CPUs on which items may run. The value is a list such as `0-3,8`, a hexadecimal mask such as `f`
     /// or `ff,00000000`, or `default` for all CPUs that the executor allows. [`Client::get`](super::Client::get)
-    /// returns it as a list.
+    /// returns the mask as a list.
     ///
     /// A number such as `10` is read as a list of one CPU. To give a mask, write `0x10`.
     CpuMask,
@@ -38,12 +38,12 @@ pub enum Attribute {
     /// [unbound](crate::WorkQueue::unbound) queue. The limit of an ordered queue cannot be changed.
     MaxActive,
     /// `histograms`: whether the times of items are recorded. The value is 0 or 1. Every queue has this attribute. The
-    /// kernel has no such file.
+    /// kernel has no file for this attribute.
     Histograms,
 }
 
 impl Attribute {
-    /// All attributes, in the order in which they are listed.
+    /// All attributes, in the order in which [`Client::attributes`](super::Client::attributes) lists them.
     pub const ALL: [Self; 6] = [
         Self::AffinityScope,
         Self::AffinityStrict,
@@ -53,7 +53,7 @@ impl Attribute {
         Self::Histograms,
     ];
 
-    /// Returns the name, as in the kernel's files.
+    /// Returns the attribute's name, as in the kernel's files.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

@@ -20,9 +20,9 @@ use super::protocol::{Answer, Hello, MAX_REQUEST, NamedValue, Request, WatchdogR
 /// The time for which [`Client::connect`] and each request of the client wait at most.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The largest size of an answer to `dump` or `monitor` that is accepted, in bytes. No executor reaches it.
+/// The size of the largest answer to `dump` or `monitor` that the client accepts, in bytes. No answer reaches it.
 const MAX_DUMP: usize = 1 << 30;
-/// The largest size of any other answer that is accepted, in bytes. No answer reaches it.
+/// The size of the largest answer to any other request that the client accepts, in bytes. No answer reaches it.
 const MAX_ANSWER: usize = 1 << 24;
 
 /// A connection to a process that serves a control socket.
@@ -145,7 +145,7 @@ impl Client {
         self.ask(&Request::Monitor {})
     }
 
-    /// Asks which pools have stalled, and which types of items delayed others.
+    /// Asks which pools have stalled, and which types of items delayed other items.
     ///
     /// # Errors
     ///
@@ -182,8 +182,8 @@ impl Client {
     /// # Errors
     ///
     /// Returns [`ClientError::Answer`] if the queue does not exist, does not permit changes, does not have this
-    /// attribute, or cannot have this value. In these cases, nothing was changed. Returns another error if the server
-    /// does not answer. In that case, the attribute may have been changed.
+    /// attribute, or cannot have this value. If the answer is such an error, the server has changed nothing. Returns
+    /// another error if the server does not answer. Without an answer, the server may still have changed the attribute.
     pub fn set(&mut self, queue: &str, attribute: Attribute, value: &str) -> Result<String, ClientError> {
         let (queue, attribute, value) = (queue.to_owned(), attribute.to_string(), value.to_owned());
         self.ask(&Request::Set { queue, attribute, value })
@@ -243,7 +243,8 @@ impl Connection {
 
     fn exchange(&mut self, line: &[u8], until: Time, limit: usize) -> Result<Vec<u8>, ClientError> {
         match self.send(line, until).map_err(ClientError::from) {
-            // A server sends the reason before it closes a connection, so the reason can still be read.
+            // A server sends the reason for a close before it closes the connection, so the client can still read the
+            // reason.
             Err(ClientError::Closed) => self.receive(until, limit).map_err(|_| ClientError::Closed),
             Err(error) => Err(error),
             Ok(()) => self.receive(until, limit),
@@ -282,7 +283,7 @@ impl Connection {
     }
 }
 
-/// Returns the time that is left, which is more than zero. Returns an error if no time is left.
+/// Returns the time that is left before `until`, which is more than zero. Returns an error if no time is left.
 fn left(until: Time) -> io::Result<Duration> {
     let left = until.since(clock::now());
     if left.is_zero() { Err(io::ErrorKind::TimedOut.into()) } else { Ok(left) }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use super::protocol::RequestError;
 
-/// The reason why a control socket was not made. No socket is left behind.
+/// The reason why a server did not make its control socket. After such an error, no socket is left behind.
 ///
 /// # Examples
 ///
@@ -35,7 +35,7 @@ pub enum ServeError {
     Mode {
         /// The directory.
         path: PathBuf,
-        /// Its permissions.
+        /// The permissions of the directory.
         mode: u32,
     },
     /// A process already listens on this socket.
@@ -57,7 +57,7 @@ pub enum ServeError {
     Io {
         /// The operation that failed, and its path.
         what: String,
-        /// The error of the system.
+        /// The error that the system returned.
         error: io::Error,
     },
     /// The executor belongs to the process from which this process was forked.
@@ -123,7 +123,7 @@ pub enum ClientError {
     Connect {
         /// The socket.
         path: PathBuf,
-        /// The error of the system.
+        /// The error that the system returned.
         error: io::Error,
     },
     /// The requested process has no control socket in the directories that were searched.
@@ -140,9 +140,9 @@ pub enum ClientError {
         /// The id of the other user.
         uid: u32,
     },
-    /// The server refused the request, for this reason.
+    /// The server refused the request. The field says why.
     Answer(RequestError),
-    /// There was no answer in time.
+    /// The server did not answer in time.
     TimedOut,
     /// The server has closed the connection. For example, its process or the server itself has ended, or the client
     /// has sent no request for too long.

@@ -10,7 +10,7 @@ use crate::sys::topology::TopologySource;
 use super::request_handler::RequestHandler;
 use super::session::Session;
 
-/// An executor with a few queues of all kinds. Clients may change all of these queues except one.
+/// An executor with a few queues of all kinds. Clients may change all queues of this executor except the queue `kept`.
 #[doc(hidden)]
 #[derive(Debug)]
 pub struct FuzzTarget {
@@ -46,7 +46,8 @@ impl FuzzTarget {
     }
 
     /// Feeds the input to a connection, and checks the answers. The first byte of the input, modulo 8, is the number of
-    /// length bytes that follow it. The rest of the input arrives in pieces, whose lengths these bytes determine.
+    /// length bytes that follow it. The rest of the input arrives in pieces. The length bytes determine the lengths of
+    /// these pieces.
     ///
     /// # Panics
     ///
@@ -96,7 +97,8 @@ mod tests {
     use std::fs;
     use std::path::Path;
 
-    /// spec: O5.2, O5.4: the fuzzer kept each input that reached new code. Every one of these inputs is answered.
+    /// spec: O5.2, O5.4: each input that the fuzzer has kept, because it reached new code, is fed to a connection. The
+    /// connection gives only valid answers.
     #[test]
     fn the_corpus_of_the_fuzz_target_is_answered() {
         let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fuzz/corpus/control");

@@ -29,7 +29,7 @@
 //! # Where the socket is
 //!
 //! [`Server::start`] uses the first of these directories whose parent directory belongs to the user of the process. If
-//! there is no such directory, it uses the third one:
+//! there is no such directory, the server uses the third directory:
 //!
 //! 1. `$XDG_RUNTIME_DIR/cmwq`
 //! 2. `/run/user/UID/cmwq`
@@ -42,12 +42,12 @@
 //!
 //! # Which clients are served
 //!
-//! The server serves processes of the same (effective) user and of root, whatever permissions the socket file has. It
-//! asks the system for the user of each connection, and sends an error to other users' clients. Likewise, a client does
-//! not talk to another user's process, unless the client or that process belongs to root.
+//! The server serves processes of the same (effective) user and of root, whatever permissions the socket file has. The
+//! server asks the system for the user of each connection, and sends an error to other users' clients. Likewise, a
+//! client does not talk to another user's process, unless the client or that process belongs to root.
 //!
 //! A client that the server accepts can read the names of queues, item types and descriptions. The client can change
-//! nothing but queues that were built with `control`. In particular, it cannot queue, cancel or wait for items.
+//! nothing but queues that were built with `control`. In particular, the client cannot queue, cancel or wait for items.
 //!
 //! # What it costs, and its limits
 //!

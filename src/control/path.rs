@@ -2,8 +2,8 @@
 //!
 //! A socket belongs to the process that listens on it. A process that finds a socket without a listener removes the
 //! socket's file. The process first locks the directory, because another process may just have made a new socket at the
-//! same path. A process that makes a socket holds the same lock until it listens, because until then the socket has no
-//! listener. To remove the file of its own socket, a process needs no lock.
+//! same path. A process that makes a socket holds the directory's lock until it listens, because until then the socket
+//! has no listener. To remove the file of its own socket, a process needs no lock.
 
 use std::collections::BTreeSet;
 use std::fs::{self, DirBuilder, Permissions};
@@ -86,9 +86,9 @@ pub(super) fn searched() -> Vec<PathBuf> {
     distinct(runtime_directories().map(|base| base.join("cmwq")).chain([fallback()]))
 }
 
-/// Leaves out each directory that also has an earlier path of the list. For example, `/var/run` is often a link to
-/// `/run`. Keeps directories that do not exist. A link in the place of a directory counts as a file of its own, because
-/// [`sockets_in`] does not follow it.
+/// Leaves out each path whose directory also has an earlier path in the list. For example, `/var/run` is often a link
+/// to `/run`. Keeps directories that do not exist. A link in the place of a directory counts as a file of its own,
+/// because [`sockets_in`] does not follow links.
 fn distinct(directories: impl Iterator<Item = PathBuf>) -> Vec<PathBuf> {
     let mut known = BTreeSet::new();
     let identity = |directory: &PathBuf| match fs::symlink_metadata(directory) {
@@ -140,8 +140,8 @@ fn sockets_in(directory: &Path) -> io::Result<Vec<(u32, PathBuf)>> {
     Ok(found.into_iter().map(|((pid, _), path)| (pid, path)).collect())
 }
 
-/// Returns the process id and the executor's number that a socket's name contains. Both numbers are at least 1. Returns
-/// `None` for any other name.
+/// Returns the process id and the executor's number that a socket's name contains. The process id and the executor's
+/// number are at least 1. Returns `None` for any other name.
 fn numbers_of(name: &str) -> Option<(u32, u32)> {
     let (pid, executor) = name.split_once('-').unwrap_or((name, "1"));
     let number = |digits: &str| {
@@ -178,7 +178,7 @@ impl Place {
         Err(first.unwrap_or(ServeError::InUse { path: directory }))
     }
 
-    /// Listens on this path.
+    /// Makes a socket at this path, and listens on the socket.
     pub(super) fn take(path: &Path) -> Result<(Self, UnixListener), ServeError> {
         if !socket::is_path_short_enough(path) {
             return Err(ServeError::TooLong { path: path.to_owned() });
@@ -238,9 +238,9 @@ fn prepare(directory: &Path) -> Result<(), ServeError> {
 /// Makes a socket at this path, and listens on it. Replaces a socket that has no listener any more.
 ///
 /// The standard library makes the socket in one system call, and listens in a second one. Between the two calls, the
-/// lock keeps other processes from removing the socket as a stale one. If the lock cannot be had, the socket is made
-/// without it, because another user who holds the lock must not prevent this. A stale socket is never removed without
-/// the lock.
+/// lock keeps other processes from removing the socket as a stale one. If this thread cannot get the lock, it makes the
+/// socket without the lock, because another user that holds the lock must not prevent this process from making the
+/// socket. A stale socket is never removed without the lock.
 fn listen(path: &Path) -> Result<UnixListener, ServeError> {
     let locked = lock(path);
     let bound = match UnixListener::bind(path) {
@@ -252,7 +252,7 @@ fn listen(path: &Path) -> Result<UnixListener, ServeError> {
         bound => bound,
     };
     bound.map_err(|error| match error.kind() {
-        // Another process has made its socket here first.
+        // Another process has made a socket at this path first.
         io::ErrorKind::AddrInUse => ServeError::InUse { path: path.to_owned() },
         _ => ServeError::io("make the socket", path, error),
     })
@@ -278,8 +278,8 @@ fn remove_stale(path: &Path) -> Result<(), ServeError> {
 }
 
 /// Locks the directory of a socket, so that no other process makes sockets there or removes stale ones. Waits for the
-/// lock if only this user can open the directory. If other users can open it, they could hold the lock for ever. So in
-/// that case, this function does not wait, and returns [`ServeError::InUse`] if the lock is held.
+/// lock if only this user can open the directory. If other users can open the directory, they could hold the lock for
+/// ever. In this second case, the function does not wait, and returns [`ServeError::InUse`] if the lock is held.
 fn lock(path: &Path) -> Result<DirectoryLock, ServeError> {
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
     let directory = directory.unwrap_or(Path::new("."));
@@ -325,7 +325,7 @@ mod tests {
         let bases = [&run, &none, &link, &none, &folder];
         let found = distinct(bases.into_iter().map(|base| base.join("cmwq")));
         fs::remove_dir_all(&folder).unwrap();
-        // The last one is itself a link, which the search does not follow.
+        // The last directory is itself a link, which the search does not follow.
         assert_eq!(found, [run, none, folder].map(|base| base.join("cmwq")));
     }
 }

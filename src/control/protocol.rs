@@ -8,14 +8,14 @@ use serde::{Deserialize, Serialize};
 use crate::engine::manager::offenders::Offender;
 use crate::policy::cpu_set::CpuSet;
 
-/// The version of the protocol that this crate speaks. The version is raised when the meaning of an existing part
-/// changes.
+/// The version of the protocol that this crate speaks. The version is raised when the meaning of an existing part of
+/// the protocol changes.
 pub const PROTOCOL: u32 = 1;
 
 /// A server reads a request of at most this many bytes, not counting the newline.
 pub const MAX_REQUEST: usize = 64 * 1024;
 
-/// One line from a client.
+/// A request, which is one line from a client.
 ///
 /// Variants without fields have braces, so that a request with unknown fields is refused.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -30,7 +30,7 @@ pub(super) enum Request {
     Set { queue: String, attribute: String, value: String },
 }
 
-/// One line from a server.
+/// An answer, which is one line from a server.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Answer<T> {
@@ -57,7 +57,7 @@ pub struct Hello {
     pub crate_version: String,
 }
 
-/// The findings of an executor's watchdog and detectors.
+/// What an executor's watchdog and detectors have found: stalls of pools, hogs and undeclared blockers.
 ///
 /// See [`Client::watchdog`](super::Client::watchdog).
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -158,7 +158,7 @@ pub enum ErrorKind {
     ShutDown,
     /// The executor is gone, because all of its handles and queues were dropped.
     Ended,
-    /// The server has the maximum number of connections already. It closes the new connection.
+    /// The server has the maximum number of connections already. The server closes the new connection.
     Busy,
     /// The client belongs to another user. The server closes the connection.
     Forbidden,
@@ -242,7 +242,7 @@ mod tests {
         }
     }
 
-    /// spec: O5.4 (bad requests get a clear error)
+    /// spec: O5.4 (a line that is not a valid request gets an error that says what is wrong with the line)
     #[test]
     fn a_malformed_request_gets_an_error_in_words() {
         let deep = format!(r#"{{"queue":{}1{}}}"#, "[".repeat(2000), "]".repeat(2000));

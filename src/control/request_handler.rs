@@ -1,8 +1,9 @@
 //! Handles requests: looks up their queues, checks the requests, and carries them out.
 //!
-//! The server's thread does not wait, and holds no lock while it writes an answer. It holds a reference to each queue
-//! that it uses. So the thread can use a queue even if the queue's last handle is dropped during the request. It can
-//! also use a queue whose last handle was dropped before the request, if the queue still has items to finish.
+//! The server's thread does not wait, and holds no lock while it writes an answer. The thread holds a reference to each
+//! queue that it uses. So the thread can use a queue even if the queue's last handle is dropped during the request. The
+//! thread can also use a queue whose last handle was dropped before the request, if the queue still has items to
+//! finish.
 
 use std::fmt::Write as _;
 use std::sync::{Arc, Weak};
@@ -22,10 +23,10 @@ use super::protocol::{
 };
 use super::values;
 
-/// A message lists at most this many names.
+/// An error message lists at most this many names of queues.
 const LISTED: usize = 20;
 
-/// Handles the requests to one executor. See the module.
+/// Handles the requests of clients to one executor.
 #[derive(Clone)]
 pub(super) struct RequestHandler {
     executor: Weak<ExecutorInner>,
@@ -136,7 +137,8 @@ fn numbered(wanted: &str) -> Option<(&str, u64)> {
 fn unknown(executor: &ExecutorInner, wanted: &str) -> RequestError {
     let mut names = Vec::new();
     let mut number = 0;
-    // This code copies the first few names. It does not take references to all queues, because there could be many.
+    // This code copies the names of the first few queues. It does not take references to all queues, because the
+    // executor could have many queues.
     executor.queues.any(|queue: &Queue| {
         number += 1;
         if names.len() < LISTED && !names.iter().any(|name| name == queue.name()) {

@@ -1,9 +1,9 @@
 //! The server of a control socket: one thread for each socket.
 //!
 //! The thread sleeps in `poll` until a client connects, sends bytes, or can receive bytes. The thread also wakes at the
-//! deadline of a connection, and when it is time to try again after an error. The thread runs no items. If it drops the
-//! last reference to the executor, it runs the destructors of the executor's hooks. Only the thread that drops the
-//! server ever waits for the server's thread.
+//! deadline of a connection, and when it is time to try again after an error. The thread runs no items. If the thread
+//! drops the last reference to the executor, it runs the destructors of the executor's hooks. Only the thread that
+//! drops the server ever waits for the server's thread.
 
 use std::fmt;
 use std::io::{self, Read};
@@ -64,7 +64,7 @@ const CHUNK: usize = 16 * 1024;
 #[must_use = "the server ends when this value is dropped"]
 pub struct Server {
     place: Place,
-    /// The thread ends when a byte is sent on this socket, or when this socket is closed.
+    /// The server's thread ends when a byte is sent on this socket, or when this socket is closed.
     stop: UnixStream,
     /// The server's thread. `None` once the server is being dropped.
     thread: Option<JoinHandle<()>>,
@@ -113,7 +113,7 @@ impl Server {
     ///
     /// Returns an error if another server listens on the path, or if a file of another kind has the path. Also returns
     /// an error if the path is too long for a socket (the limit is about 100 bytes), or if the system refuses the
-    /// socket or the thread. Nothing is left behind.
+    /// socket or the thread. No socket is left behind.
     pub fn start_at(executor: &Executor, path: impl AsRef<Path>) -> Result<Self, ServeError> {
         Self::serve(executor, || Place::take(path.as_ref()))
     }
@@ -135,7 +135,7 @@ impl Server {
                 Service { listener, stopped, request_handler, connections: Vec::new(), short_until: None };
             let thread = thread::spawn(name, None, move || {
                 // The thread has inherited the CPUs and the nice level of the thread that started it, which may be a
-                // worker. So it switches to the manager's CPUs and nice level. Errors are ignored.
+                // worker. So the server's thread switches to the manager's CPUs and nice level. Errors are ignored.
                 drop(affinity::pin_to_set(&core.environment.present().cpus.home()));
                 drop(thread::set_nice(core.settings.nice));
                 drop(core);
@@ -169,12 +169,13 @@ impl Drop for Server {
             return mem::forget(thread);
         }
         self.place.remove();
-        // The byte is needed because a forked process may keep a copy of this end open. In that case, the thread does
-        // not notice when this process closes its own copy.
+        // The byte is needed because a forked process may keep a copy of `stop` open. In that case, the server's thread
+        // does not notice when this process closes its own copy of `stop`.
         let _ended_already = socket::send(&self.stop, &[0]);
         if thread.thread().id() == std::thread::current().id() {
-            // The server's own thread drops the server. This happens if a hook owns the server and is dropped with the
-            // last reference to the executor. The thread cannot join itself. It ends when it finds the byte.
+            // The server's own thread drops the server. This can happen if a hook owns the server, and this thread
+            // drops the last reference to the executor and so the hook. The thread cannot join itself. The thread ends
+            // when it finds the byte.
             return;
         }
         if blocking(|| thread.join()).is_err() {
@@ -240,9 +241,10 @@ impl Service {
         }
     }
 
-    /// Serves the connections that are ready, and closes the others that are over. `ready` is indexed like the
-    /// connections. `now` is the time before the wait that found the ready ones. So a connection is closed only if its
-    /// client did nothing until the deadline, even if this thread did not run for a long time.
+    /// Serves the connections that are ready, and closes each other connection that is done or whose deadline has
+    /// passed. `ready` is indexed like the connections. `now` is the time before the wait that found the ready
+    /// connections. So a connection is closed only if its client did nothing until the deadline, even if this thread
+    /// did not run for a long time.
     fn serve(&mut self, ready: &[bool], now: Time) {
         let (request_handler, mut ready) = (&self.request_handler, ready.iter());
         self.connections.retain_mut(|connection| match ready.next() {
@@ -273,7 +275,7 @@ impl Service {
         Ok(Ready {
             stopped: ready.next().unwrap_or(false),
             listener: listens && ready.next().unwrap_or(false),
-            // A connection that waits for nothing is always ready.
+            // A connection that waits for no event is always ready.
             connections: interests
                 .map(|interest| interest.is_none() || ready.next().unwrap_or(false))
                 .collect(),
@@ -342,7 +344,7 @@ fn refusal(user: u32, own: u32) -> Option<RequestError> {
 }
 
 impl Connection {
-    /// Reads, answers and writes at most once each, so that every connection gets its turn.
+    /// Reads once, answers one request and writes once, each if possible, so that every connection gets its turn.
     fn go_on(&mut self, request_handler: &RequestHandler) -> io::Result<()> {
         let Self { stream, session } = self;
         if session.interest() == Some(Interest::Read) {
@@ -384,7 +386,7 @@ mod tests {
 
     use super::*;
 
-    /// spec: O5.6 (same user only)
+    /// spec: O5.6 (a process serves clients of its own user and of root, and no other clients)
     #[test]
     fn a_process_serves_its_user_and_root() {
         for (user, own, is_served) in
@@ -396,8 +398,8 @@ mod tests {
         }
     }
 
-    /// spec: O5.7 (clients time out): the server's thread does not run until all deadlines have passed. Then it closes
-    /// the connection of the idle client, and answers the client that has sent a request.
+    /// spec: O5.7 (clients time out): the server's thread does not run until all deadlines have passed. Then the thread
+    /// closes the connection of the idle client, and answers the client that has sent a request.
     #[test]
     fn a_late_server_closes_only_connections_of_idle_clients() {
         let topology = TopologySource::Synthetic("core:1 pu:1".to_owned());

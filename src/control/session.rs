@@ -12,14 +12,14 @@ use crate::sys::socket::Interest;
 use super::protocol::{Answer, ErrorKind, MAX_REQUEST, RequestError, line_of};
 
 /// A connection is closed if the client sends no request for this time. Bytes that do not complete a request do not
-/// count.
+/// count as a request.
 pub(super) const SILENCE: Duration = Duration::from_secs(30);
 /// A connection is closed if the client reads nothing of its answer for this time.
 pub(super) const STANDSTILL: Duration = Duration::from_secs(5);
 /// A connection is closed if the client has not read the whole answer within this time.
 pub(super) const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The state of one connection. See the module.
+/// The state of one connection, apart from its socket.
 #[derive(Debug)]
 pub(super) struct Session {
     /// The received bytes whose requests are not answered yet.
@@ -64,7 +64,7 @@ impl Session {
         }
     }
 
-    /// Returns the number of bytes that may be read now.
+    /// Returns the number of bytes that may be read into the input now.
     pub(super) fn room(&self) -> usize {
         (MAX_REQUEST + 1).saturating_sub(self.input.len())
     }
@@ -105,7 +105,7 @@ impl Session {
         &self.output[self.sent..]
     }
 
-    /// Notes that the given number of further bytes was sent.
+    /// Notes that the given number of further bytes of the answer was sent.
     pub(super) fn sent(&mut self, bytes: usize, now: Time) {
         self.sent += bytes;
         self.deadline = now + STANDSTILL;
@@ -162,7 +162,7 @@ mod tests {
         [line, b"\n"].concat()
     }
 
-    /// Sends all unsent bytes. Returns them.
+    /// Sends all unsent bytes, and returns these bytes.
     fn take(session: &mut Session, now: Time) -> Vec<u8> {
         let unsent = session.unsent().to_vec();
         if !unsent.is_empty() {
@@ -171,7 +171,8 @@ mod tests {
         unsent
     }
 
-    /// spec: O5.7 (one request at a time, half-closed connections)
+    /// spec: O5.7 (a client sends two requests, and then closes its sending side: the session answers one request at a
+    /// time, and then ends)
     #[test]
     fn requests_are_answered_one_by_one_also_after_the_end() {
         let mut session = Session::new(at(0));
@@ -189,7 +190,7 @@ mod tests {
         assert!(session.is_over(at(0)));
     }
 
-    /// spec: O5.7 (slow clients)
+    /// spec: O5.7 (a client that completes no request in time, or reads its answer too slowly, is disconnected)
     #[test]
     fn silent_and_slow_clients_are_disconnected() {
         let mut session = Session::new(at(0));
@@ -210,7 +211,8 @@ mod tests {
         assert!(session.is_over(at(80)), "a byte a second is too slow");
     }
 
-    /// spec: O5 (bounded requests)
+    /// spec: O5 (a request that is too long gets an error, and ends the connection; the longest permitted request is
+    /// answered)
     #[test]
     fn a_request_that_is_too_long_is_refused_and_the_connection_ends() {
         let mut session = Session::new(at(0));
@@ -232,7 +234,8 @@ mod tests {
     }
 
     proptest! {
-        /// The lines come out whole and in order, whatever the sizes of the pieces are.
+        /// The answers come out whole and in order, whatever the sizes of the pieces in which lines are received and
+        /// answers are sent.
         #[test]
         fn lines_come_out_whole(
             lines in proptest::collection::vec("[a-z]{0,40}", 0..20),

@@ -49,7 +49,8 @@ fn digit(yes: bool) -> String {
     u8::from(yes).to_string()
 }
 
-/// Changes only this attribute. Then returns its value as [`get`] does. The caller holds a reference to the queue.
+/// Changes only this attribute of the queue. Then returns the attribute's value as [`get`] does. The caller holds a
+/// reference to the queue.
 pub(super) fn set(queue: &Queue, attribute: Attribute, value: &str) -> Result<String> {
     if !queue.spec.control {
         let message = format!(
@@ -149,12 +150,12 @@ fn inapplicable(queue: &Queue, attribute: Attribute) -> RequestError {
 
 /// Reads a list of CPUs (`0-3,8`), or a mask of CPUs as the kernel writes it (`f`, `ff,00000000`, `0x3`).
 ///
-/// A text that could be a list or a mask is read as a list, except in one case: if it has several groups, and each
-/// group after the first has eight digits, it is read as a mask.
+/// A text that could be a list or a mask is read as a list, with one exception. A text that has several groups is read
+/// as a mask if each group after the first has eight digits.
 ///
 /// # Errors
 ///
-/// If the text has none of the valid forms, returns an error that describes them.
+/// If the text has none of the valid forms, returns an error that describes these forms.
 fn cpus_of(text: &str) -> std::result::Result<CpuSet, String> {
     let hexadecimal = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X"));
     let mut groups = text.split(',').skip(1).peekable();
@@ -171,8 +172,8 @@ fn cpus_of(text: &str) -> std::result::Result<CpuSet, String> {
     }
 }
 
-/// Reads a mask: groups of 32 bits in hexadecimal, the highest group first. The first group may have any length.
-/// Returns `None` if the text is not a mask.
+/// Reads a mask of CPUs: groups of 32 bits in hexadecimal, the highest group first. The first group may have any
+/// length. Returns `None` if the text is not a mask.
 fn mask_of(text: &str) -> Option<CpuSet> {
     let mut cpus = CpuSet::new();
     let (mut lowest, first) = (0, text.matches(',').count());
@@ -202,7 +203,7 @@ mod tests {
 
     use super::*;
 
-    /// spec: O5.1 (cpumask)
+    /// spec: O5.1 (each text for the attribute `cpumask` is read as a list or as a mask of CPUs, or is refused)
     #[test]
     fn cpus_are_read_as_lists_and_as_masks() {
         for (text, cpus) in [

@@ -1,4 +1,4 @@
-//! Why attributes were not changed.
+//! Why the attributes of a queue, or an executor's settings for unbound queues, were not changed.
 
 use std::fmt;
 
@@ -41,7 +41,7 @@ pub enum ApplyAttrsError {
     Nice(i32),
     /// The executor was shut down, or is being shut down.
     ShutDown,
-    /// The queue belongs to the process that this one was forked from.
+    /// The queue belongs to the process from which this process was forked.
     Forked,
 }
 
@@ -62,9 +62,9 @@ pub enum ApplyAttrsError {
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum SetUnboundCpusError {
-    /// The set is empty.
+    /// The set of CPUs that was given is empty.
     NoCpu,
-    /// The set contains a CPU that the executor does not use.
+    /// The set that was given contains a CPU that the executor does not use.
     UnknownCpu {
         /// The number of that CPU.
         cpu: usize,
@@ -73,7 +73,7 @@ pub enum SetUnboundCpusError {
     },
     /// The executor was shut down, or is being shut down.
     ShutDown,
-    /// The executor belongs to the process that this one was forked from.
+    /// The executor belongs to the process from which this process was forked.
     Forked,
 }
 
@@ -99,7 +99,7 @@ pub enum SetDefaultScopeError {
     Default,
     /// The executor was shut down, or is being shut down.
     ShutDown,
-    /// The executor belongs to the process that this one was forked from.
+    /// The executor belongs to the process from which this process was forked.
     Forked,
 }
 

@@ -5,11 +5,11 @@ use std::fmt;
 use crate::engine::refusal::QueueError;
 use crate::error::refused::ByValue;
 
-/// Why not all closures of a batch were accepted.
+/// The reason why a queue did not accept all closures of a batch.
 ///
 /// The closures before the refused one stay accepted. The error gives back the refused closure and all closures after
-/// it, untouched. The type `A` is that of the batch's return value for accepted closures: their handles, or their
-/// number.
+/// it, untouched. The type `A` is the type that the batch returns for its accepted closures: the closures' handles, or
+/// their number.
 ///
 /// # Examples
 ///
@@ -73,8 +73,8 @@ impl<F, A> RefusedBatch<F, A> {
     }
 
     /// Returns the handles of the accepted closures or, for a batch without handles, their number. Also returns the
-    /// refused closure and all closures after it, which were not tried. Handles and closures have the order of the
-    /// batch.
+    /// refused closure and all closures after it. The batch did not submit the closures after the refused one. Handles
+    /// and closures have the order of the batch.
     ///
     /// # Examples
     ///
@@ -118,7 +118,7 @@ impl<F, A> From<RefusedBatch<F, A>> for QueueError {
 
 /// The error of a batch of reusable items, if the queue refused one of them.
 ///
-/// The items before the refused one stay queued. The items after it were not tried.
+/// The items before the refused one stay queued. The batch did not submit the items after the refused one.
 ///
 /// # Examples
 ///
@@ -135,7 +135,7 @@ impl<F, A> From<RefusedBatch<F, A>> for QueueError {
 pub struct EnqueueBatchError {
     /// Why the item at `index` was not accepted.
     pub error: QueueError,
-    /// The index of the refused item. To continue from there, enqueue `&works[index..]`.
+    /// The index of the refused item in the batch. To continue with the refused item, enqueue `&works[index..]`.
     pub index: usize,
     /// The number of items before `index` that this call made pending. The other items before `index` were pending
     /// already.

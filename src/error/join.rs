@@ -28,16 +28,16 @@ pub enum JoinError {
     /// The item panicked.
     Panicked(PanicPayload),
     /// The item was cancelled before it began: by its handle, by its token, by a shutdown, or by a
-    /// [`destroy_now`](crate::WorkQueue::destroy_now) of its queue. If the item's timer was armed, any destruction of
-    /// its queue also cancelled the item.
+    /// [`destroy_now`](crate::WorkQueue::destroy_now) of its queue. If the item's timer was still armed, any
+    /// destruction of the item's queue also cancelled the item.
     Cancelled,
     /// The item did not run, because its [deadline](crate::Submission::deadline) had passed before it began.
     DeadlinePassed,
     /// The wait would never end. The caller is the awaited item itself, or holds the only slot in which that item could
-    /// run, or another case of [`WaitError::WouldDeadlock`](crate::WaitError::WouldDeadlock) applies. The item was
-    /// detached and goes on.
+    /// run, or another case of [`WaitError::WouldDeadlock`](crate::WaitError::WouldDeadlock) applies. The awaited item
+    /// was detached and goes on.
     WouldDeadlock,
-    /// The executor belongs to the process that this one was forked from, and the item had not ended at the fork.
+    /// The executor belongs to the process from which this process was forked, and the item had not ended at the fork.
     Forked,
 }
 

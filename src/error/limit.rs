@@ -1,8 +1,8 @@
-//! Why a limit or a weight was not changed.
+//! Why a queue's limit of active items, or its weight, was not changed.
 
 use std::fmt;
 
-/// Why the limit of active items was not changed. The limit stays as it was.
+/// Why a queue's limit of active items was not changed. The limit stays as it was.
 ///
 /// # Examples
 ///

@@ -8,7 +8,7 @@ use crate::engine::refusal::QueueError;
 /// The error for a one-shot (an item that runs once) that a queue did not accept. The error [gives the closure
 /// back](Self::into_closure). The error is `Send` and `Sync` if the closure is `Send`, so `?` turns it into an error
 /// type such as `anyhow::Error` or `Box<dyn Error + Send + Sync>`, and into a [`QueueError`]. Even a queue without
-/// `max_pending` refuses items while a hundred million items wait (see [`QueueError::Full`]).
+/// `max_pending` refuses items while a hundred million items wait for a slot (see [`QueueError::Full`]).
 ///
 /// # Examples
 ///
@@ -90,7 +90,7 @@ impl<F> From<Refused<F>> for QueueError {
 }
 
 /// Holds a value that cannot be reached through a reference to the holder. So errors that contain closures are `Sync`,
-/// although the closures need not be.
+/// even if the closures are not `Sync`.
 pub(crate) struct ByValue<V>(V);
 
 // SAFETY: a shared reference to this type gives no access to the value.

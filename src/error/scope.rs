@@ -35,7 +35,7 @@ use std::fmt;
 pub enum ScopeError {
     /// Items of the scope were dropped before they began, because a shutdown of the executor ran out of time, or
     /// because [`destroy_now`](crate::WorkQueue::destroy_now) ended the queue. Items that were cancelled by their
-    /// handles, tokens or deadlines are not counted. The result of the body was dropped.
+    /// handles, tokens or deadlines are not counted. The result of the scope's body was dropped, too.
     Dropped {
         /// The number of items that were dropped.
         items: usize,

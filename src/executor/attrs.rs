@@ -58,8 +58,8 @@ impl Executor {
         self.inner.defaults().map_or_else(|| self.cpus().clone(), |defaults| defaults.cpus)
     }
 
-    /// Sets the scope for queues that do not specify one. The new scope applies to existing queues and to queues that
-    /// are built later.
+    /// Sets the affinity scope for queues that do not specify a scope. The new scope applies to existing queues and to
+    /// queues that are built later.
     ///
     /// The call does not wait. All limits hold during the change, and items keep their order, as with
     /// [`apply_attrs`](crate::WorkQueue::apply_attrs).

@@ -51,8 +51,8 @@ const STACK_LIMIT: usize = if cfg!(target_pointer_width = "64") { 1 << 30 } else
 const PATIENCE_LEAST: Duration = Duration::from_millis(1);
 
 /// Describes and builds an executor. Every setting has a default. With the feature `serde`, a configuration can contain
-/// the settings, under the names of the setters. There, `null` turns a threshold off, and means the default for any
-/// other setting that may be unset. Only code can set hooks and the topology.
+/// the settings, under the names of the setters. In a configuration, `null` turns a threshold off, and means the
+/// default for any other setting that may be unset. Only code can set hooks and the topology.
 ///
 /// # Examples
 ///
@@ -158,7 +158,7 @@ impl ExecutorBuilder {
     /// Sets a hook that each worker and each rescuer calls before its first item. A panic of the hook is contained.
     ///
     /// The worker serves its pool only after the hook has returned, but the pool already relies on the worker while the
-    /// hook runs. So the hook must not wait for work of the same executor, which may wait for this worker.
+    /// hook runs. So the hook must not wait for work of the same executor, because that work may wait for this worker.
     ///
     /// The executor owns its hooks. A hook that owns an [`Executor`] or a [`WorkQueue`](crate::WorkQueue) of the same
     /// executor keeps the executor and its threads alive for ever. All hooks are dropped after the executor, on any
@@ -170,8 +170,8 @@ impl ExecutorBuilder {
 
     /// Sets a hook that each worker and each rescuer calls before it ends. A panic of the hook is contained. A worker
     /// counts towards [`max_threads`](Self::max_threads) until the hook returns. So the hook must not wait for work of
-    /// the same executor, which may wait for this thread. See [`on_thread_start`](Self::on_thread_start) for the values
-    /// that a hook must not own.
+    /// the same executor, because that work may wait for this thread. See [`on_thread_start`](Self::on_thread_start)
+    /// for the values that a hook must not own.
     ///
     /// # Examples
     ///
@@ -218,9 +218,9 @@ impl ExecutorBuilder {
 
     /// Sets a hook that the executor calls before it makes the thread of a worker, of a rescuer or of the manager. The
     /// hook's argument is the thread's name. If the hook returns an error, the thread is not made, as if the system had
-    /// refused it. Without a worker, work waits, and the executor tries again after a second. Such a hook can test how
-    /// a program behaves if threads are missing. It can also limit the number of threads that are ever made, as in the
-    /// example. In contrast, [`max_threads`](Self::max_threads) limits the number of workers at any time.
+    /// refused it. Without a worker, work waits, and the executor tries again after a second. The hook can test how a
+    /// program behaves if threads are missing. The hook can also limit the number of threads that are ever made, as in
+    /// the example. In contrast, [`max_threads`](Self::max_threads) limits the number of workers at any time.
     ///
     /// If the hook refuses a worker by an error or a panic, a separate thread drops the error or the panic's payload,
     /// because a destructor must not run on the manager's thread. The executor makes that thread without calling the
@@ -266,8 +266,8 @@ impl ExecutorBuilder {
         self
     }
 
-    /// Sets whether queues measure their items. The setting applies to each queue whose builder does not set
-    /// [`WorkQueueBuilder::histograms`](crate::WorkQueueBuilder::histograms). Default: false.
+    /// Sets whether queues measure how long their items wait and run. The setting applies to each queue whose builder
+    /// does not set [`WorkQueueBuilder::histograms`](crate::WorkQueueBuilder::histograms). Default: false.
     pub fn histograms(mut self, yes: bool) -> Self {
         self.histograms = yes;
         self
@@ -316,7 +316,7 @@ impl ExecutorBuilder {
         if GLOBAL.get().is_some() {
             return Err(BuildExecutorError::GlobalExists);
         }
-        // Another thread may have installed its executor first. Then this thread's executor is dropped here.
+        // Another thread may have installed its executor first. If so, this thread's executor is dropped here.
         GLOBAL.set(self.build()?).map_err(|_ours| BuildExecutorError::GlobalExists)?;
         Ok(GlobalExecutor::new(Executor::global()))
     }

@@ -12,9 +12,10 @@ use crate::executor::shutdown::ShutdownReport;
 /// value.
 ///
 /// The whole process uses [`Executor::global`], including its libraries, and no library may shut that executor down for
-/// the others. So [`Executor::shutdown`] refuses to do so. Only the one value that [`build_global`] returns can shut
-/// the executor down. The value cannot be cloned, so keep it in the code that ends the program. Dropping the value only
-/// gives up the right, and the executor stays until the process ends.
+/// the others. So [`Executor::shutdown`] refuses to shut the global executor down. Only the one value that
+/// [`build_global`] returns can shut the executor down. The value cannot be cloned, so keep it in the code that ends
+/// the program. Dropping the value only gives up the right to shut the executor down, and the executor stays until the
+/// process ends.
 ///
 /// A `GlobalExecutor` dereferences to the [`Executor`].
 ///
@@ -46,7 +47,7 @@ pub struct GlobalExecutor {
 
 impl GlobalExecutor {
     /// Makes the value for the process's executor. Only the thread that has just made that executor calls this
-    /// function, and it calls it only once.
+    /// function, and only once.
     pub(super) fn new(executor: &'static Executor) -> Self {
         Self { executor }
     }

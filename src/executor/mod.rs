@@ -28,14 +28,14 @@ static GLOBAL: PerProcess<Executor> = PerProcess::new();
 /// The worker pools of a set of CPUs, and the thread that manages them.
 ///
 /// An executor is cheap to clone, and all clones refer to the same executor. An executor has two pools for each CPU,
-/// one of normal and one of high priority, which all per-CPU queues share. It also has pools for pods, which are groups
-/// of CPUs. All queues with equal attributes share these pools. A pool is made when it is first used. Before its first
-/// work, an executor has no worker threads, and its manager sleeps.
+/// one of normal and one of high priority, which all per-CPU queues share. An executor also has pools for pods, which
+/// are groups of CPUs. All queues with equal attributes share the same pools for pods. A pool is made when it is first
+/// used. Before its first work, an executor has no worker threads, and its manager sleeps.
 ///
 /// Most programs need no executor of their own, because queues use [`Executor::global`] by default.
 ///
-/// The threads end by themselves when all clones and all queues are dropped and all accepted items have run. Dropping
-/// an executor never blocks.
+/// The threads of an executor end by themselves when all clones and all queues of the executor are dropped and all
+/// accepted items have run. Dropping an executor never blocks.
 ///
 /// # Examples
 ///
@@ -55,8 +55,8 @@ pub struct Executor {
     handles: Arc<Handles>,
 }
 
-/// The part of an executor that all its clones share. Its destructor thaws the executor, because no handle is left that
-/// could do this.
+/// The part of an executor that all its clones share. The destructor of this part thaws the executor, because no handle
+/// is left that could thaw it.
 struct Handles {
     inner: Arc<ExecutorInner>,
     system: SystemQueues,
@@ -88,7 +88,7 @@ impl Executor {
     /// executor down](crate::GlobalExecutor). If the manager's thread cannot be made, work waits. The next thread that
     /// submits or waits tries again to make the manager, at most once a second.
     ///
-    /// A forked process has none of its parent's threads. In such a process, this function makes a new executor on
+    /// A forked process has none of its parent's threads. In a forked process, this function makes a new executor on
     /// first use, unless `build_global` has made one before. See [Fork](crate#fork).
     ///
     /// # Examples
@@ -182,8 +182,8 @@ impl Executor {
     /// other items waited to start. The most frequent type comes first. The list is empty in a forked process, and with
     /// [`Detection::Off`](crate::Detection::Off).
     ///
-    /// Queue such items on a [managed](crate::WorkQueue::builder) queue with a [nice level](crate::Attrs::nice) above
-    /// 0, or divide each of them into several items. If they must run on their issuer's CPU, set
+    /// Queue hogs on a [managed](crate::WorkQueue::builder) queue with a [nice level](crate::Attrs::nice) above 0, or
+    /// divide each hog into several items. If hogs must run on their issuer's CPU, build their queue with
     /// [`cpu_intensive`](crate::WorkQueueBuilder::cpu_intensive).
     ///
     /// # Examples
@@ -203,7 +203,7 @@ impl Executor {
     }
 
     /// Returns the types of items that blocked without a [guard](crate#guards), while other items waited to start. The
-    /// most frequent type comes first. These items lack a guard. The list is empty in a forked process.
+    /// most frequent type comes first. The items of these types lack a guard. The list is empty in a forked process.
     ///
     /// # Examples
     ///
@@ -222,7 +222,7 @@ impl Executor {
     }
 
     fn offenders(&self, list: impl FnOnce(&Offenders) -> Vec<Offender>) -> Vec<Offender> {
-        // In a forked process, the lock may stay locked for ever.
+        // In a forked process, the lock of the offenders may stay locked for ever.
         if self.inner.origin.is_forked() { Vec::new() } else { list(&self.inner.upkeep.offenders) }
     }
 }

@@ -87,7 +87,7 @@ impl OfRun {
         all.push(Arc::downgrade(&executor.inner));
     }
 
-    /// Returns the executors that still exist, in the order in which they were made.
+    /// Returns the executors of the test that still exist, in the order in which they were made.
     #[cfg_attr(not(feature = "testing"), allow(dead_code, reason = "the test kit ends them"))]
     pub(crate) fn all(&self) -> Vec<Arc<ExecutorInner>> {
         self.all.lock().iter().filter_map(Weak::upgrade).collect()

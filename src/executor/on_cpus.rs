@@ -30,7 +30,8 @@ impl Executor {
         let (queue, f) = (self.unlimited("run_on_each_cpu"), Arc::new(f));
         let spawn = |slot| {
             let (cpu, f) = (placement.slot_info(slot).cpu, Arc::clone(&f));
-            // The executor's bound on pending items does not apply, so that the call runs on all CPUs or on none.
+            // The executor's bound on pending items does not apply, so that the call runs its closure on all CPUs or on
+            // none.
             let queue = queue.handle().queue();
             let spawned = queue.spawn_in(Place::Slot(slot), Some(Kept::anyway(queue)), move || f(cpu));
             spawned.map(JoinHandle::new).map_err(|(error, _f)| error)

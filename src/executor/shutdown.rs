@@ -14,7 +14,7 @@ use crate::sys::wait::Until;
 /// The report of a shutdown. The report counts the items and threads that did not end in time, and the timers that were
 /// cancelled.
 ///
-/// [`Executor::shutdown`] returns this report. Its `Display` form is meant for logs.
+/// [`Executor::shutdown`] returns this report. The report's `Display` form is meant for logs.
 ///
 /// # Examples
 ///
@@ -59,14 +59,14 @@ pub struct ShutdownReport {
 pub struct QueueReport {
     /// The queue's name. Two queues can have the same name.
     pub name: String,
-    /// The number of items that had not begun when the time ran out, and were dropped. A join of such an item returns
-    /// [`JoinError::Cancelled`](crate::JoinError::Cancelled), and a reusable item is no longer pending.
+    /// The number of items that had not begun when the time ran out, and were dropped. A join of a dropped item returns
+    /// [`JoinError::Cancelled`](crate::JoinError::Cancelled). A dropped reusable item is not pending any more.
     pub dropped: usize,
     /// The number of items that had begun and had not ended when the time ran out. If a thread was just queueing,
-    /// passing on or dropping an item at that moment, this item may count here, although it does not run. If a reusable
-    /// item is running, its next run may also count here.
+    /// passing on or dropping an item when the time ran out, this item may count here, although it does not run. If a
+    /// reusable item is running, its next run may also count here.
     pub running: usize,
-    /// The number of armed timers, which were cancelled.
+    /// The number of the queue's armed timers, which the shutdown cancelled.
     pub timers: usize,
 }
 
@@ -113,20 +113,21 @@ impl Executor {
     ///
     /// If the time runs out, the calling thread drops the items that have not begun. Joins of dropped items then
     /// return, and so do scopes that contain dropped items. Items that have begun are [asked to
-    /// stop](crate::is_cancelled). They run until they return, and their threads end afterwards. The destructors of
-    /// dropped closures should not wait for work of this executor.
+    /// stop](crate::is_cancelled). Items that have begun run until they return, and their threads end afterwards. The
+    /// destructors of dropped closures should not wait for work of this executor.
     ///
     /// If the caller is an item that runs on another executor, an item of this executor may queue the calling item to a
     /// queue of this executor during the call. The call cannot wait for the calling item, so it drops the items that
     /// have not begun as if the time had run out.
     ///
     /// A thread has ended when its thread-local destructors have run and it runs no more code. The shutdown also waits
-    /// for threads that left the executor earlier and still run such destructors.
+    /// for threads that left the executor earlier and still run thread-local destructors.
     ///
     /// After the call, each accepted item has run, was cancelled, or is in the report. A second shutdown immediately
     /// returns an empty report, even while the first shutdown is in progress.
     ///
-    /// To give up an executor without waiting, drop its handles. This loses no accepted item while the process lives.
+    /// To give up an executor without waiting, drop its handles. Dropping the handles loses no accepted item while the
+    /// process lives.
     ///
     /// The [global](Self::global) executor belongs to the whole process, so this method refuses to end it. To end it,
     /// use the [`GlobalExecutor`](crate::GlobalExecutor) that [`build_global`](crate::ExecutorBuilder::build_global)
@@ -154,8 +155,8 @@ impl Executor {
     ///
     /// * [`ShutdownError::Global`] if this is the global executor.
     /// * [`ShutdownError::WouldDeadlock`] if the caller is a thread of this executor (in an item, a hook or a
-    ///   destructor). Also if the caller is an item that runs on another executor and is pending on a queue of this
-    ///   executor.
+    ///   destructor). The call also returns this error if the caller is an item that runs on another executor and is
+    ///   pending on a queue of this executor.
     /// * [`ShutdownError::Forked`] in a forked process.
     ///
     /// If the call returns an error, it has changed nothing.
@@ -212,7 +213,7 @@ impl Executor {
     }
 
     /// Does the same as [`shutdown`](Self::shutdown), but also ends the global executor. The caller has the right to
-    /// end it.
+    /// end the executor.
     pub(super) fn end(&self, timeout: Duration) -> Result<ShutdownReport, ShutdownError> {
         blocking(|| self.inner.shutdown(Until::after(timeout))).map(ShutdownReport::new)
     }

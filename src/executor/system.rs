@@ -7,8 +7,8 @@ use crate::queue::WorkQueue;
 use crate::queue::builder::WorkQueueBuilder;
 use crate::sys::machine;
 
-/// The system queues that have been made. They are kept outside of the executor's shared state. Because a queue keeps
-/// that state alive, queues inside the state would keep themselves alive.
+/// The system queues that have been made. These queues are kept outside of the executor's shared state
+/// (`ExecutorInner`). Each queue keeps that state alive, so a queue inside the state would keep itself alive.
 #[derive(Default)]
 pub(crate) struct SystemQueues {
     pub(crate) events: OnceLock<WorkQueue>,
@@ -37,7 +37,7 @@ impl Executor {
             // exist in the child. So the child makes a queue of its own instead of waiting for the parent's queue.
             None if self.inner.origin.is_forked() => Box::leak(Box::new(make())),
             // On a made-up machine (a simulation for tests), no other thread may run while this thread makes the queue.
-            // The other thread could wait for the cell, and the machine does not notice such a wait.
+            // Another thread could wait for the `OnceLock`, and the machine does not notice such a wait.
             None => queue.get_or_init(|| machine::quietly(make)),
         }
     }

@@ -35,12 +35,12 @@
 //! # What a guard does
 //!
 //! While the guard exists, the worker does not count as running. If work is pending, another worker takes its place at
-//! once. When the call returns, the item continues immediately, even if another item has taken its place. Then the pool
-//! runs one item more than its limit, until one of its items ends.
+//! once. When the blocking call returns, the item continues immediately, even if another worker has taken the place of
+//! the item's worker. In that case, the pool runs one item more than its limit, until one of its items ends.
 //!
 //! A guard never fails and never panics. Nested guards are free. On a thread that is not a worker, a guard does
 //! nothing, so a library may use guards on any thread. Guards change nothing in plain unbound and ordered queues, which
-//! start each active item however many items run. They also change nothing in [bh](crate::kernel::bh()) queues, whose
+//! start each active item however many items run. Guards also change nothing in [bh](crate::kernel::bh()) queues, whose
 //! items must not block.
 //!
 //! # If a guard is missing
@@ -53,17 +53,17 @@
 //! * With [`Detection::Switches`](crate::Detection::Switches), the system's scheduler reports the threads that go to
 //!   sleep. With [`Detection::Sampling`](crate::Detection::Sampling), the manager reads the states of threads. By
 //!   default, the executor uses `Switches` if the system permits it, and `Sampling` otherwise. The
-//!   [dump](crate::Executor::dump) says which mode is in force, and why the executor does not use a better one.
-//! * The executor limits the pace at which it replaces workers that sleep without a guard. It replaces the first of
-//!   these sleepers without delay, as many as the pool has CPUs. After that, for each sleeper that wakes up, it
-//!   replaces one more sleeper without delay. If no sleeper wakes up, it replaces about 30 in the first second. So
-//!   items that wait for each other do not immediately become a crowd of threads.
-//! * If items often sleep without a guard, a pod of several CPUs may run twice as many items as it has CPUs. So the
-//!   pod also uses the CPUs of items whose sleep the executor has not noticed yet. The price is that items share CPUs
-//!   while they do not sleep. A pod with a CPU quota below its number of CPUs runs no such additional items. Guards
-//!   make them unnecessary.
+//!   [dump](crate::Executor::dump) says which of these modes the executor uses, and why it does not use a better mode.
+//! * The executor limits the pace at which it replaces workers that sleep without a guard. Without delay, it replaces
+//!   as many of these sleepers as the pool has CPUs. After that, for each sleeper that wakes up, the executor replaces
+//!   one more sleeper without delay. If no sleeper wakes up, the executor replaces about 30 sleepers in the first
+//!   second. So items that wait for each other do not immediately become a crowd of threads.
+//! * If items often sleep without a guard, a pod of several CPUs may run twice as many items as it has CPUs. So the pod
+//!   also uses the CPUs of items whose sleep the executor has not noticed yet. The price is that items share CPUs while
+//!   they do not sleep. A pod with a CPU quota below its number of CPUs runs no such additional items. Guards make the
+//!   additional items unnecessary.
 //! * Plain unbound queues ([`WorkQueue::unbound`](crate::WorkQueue::unbound)) need no detection: each active item has a
-//!   thread. This kind is for code in which no guard can be placed.
+//!   thread. Plain unbound queues are for code in which no guard can be placed.
 //!
 //! # Finding missing guards
 //!
@@ -82,14 +82,14 @@
 //! # }
 //! ```
 //!
-//! The lists contain only items that delayed other items. On a machine with many free CPUs, they may be empty although
-//! guards are missing. Run such a test on few CPUs, for example with `taskset -c 0`.
+//! The lists contain only items that delayed other items. On a machine with many free CPUs, the lists may be empty even
+//! if guards are missing. Run a test of the lists on few CPUs, for example with `taskset -c 0`.
 //! [`Snapshot::busy`](crate::observe::Snapshot::busy) shows which items of other queues keep their CPUs: see
 //! [`guide::debugging`](super::debugging).
 //!
 //! # Blocking on other items
 //!
-//! An item may join or flush another item, because these waits have guards. It gets
+//! An item may join or flush another item, because these waits have guards. An item gets
 //! [`WaitError::WouldDeadlock`](crate::WaitError::WouldDeadlock) if it waits for itself, or for an item that can run
-//! only in the slot of the waiting item. Debug builds also refuse a wait that closes a cycle of items. Release builds
-//! do not find such cycles.
+//! only in the waiting item's own slot. Debug builds also refuse a wait that closes a cycle of items. Release builds do
+//! not find cycles of several items.

@@ -1,7 +1,7 @@
 //! Items that stop early, and items that are too late.
 //!
-//! Nothing interrupts an item that has begun. It stops early only if it asks whether it should. These calls ask an item
-//! to stop:
+//! Nothing interrupts an item that has begun. An item stops early only if it asks whether it should stop. These calls
+//! ask an item to stop:
 //!
 //! | to stop | call | an item that has not begun |
 //! |---|---|---|
@@ -17,8 +17,8 @@
 //!
 //! # How an item asks
 //!
-//! Any item may call [`is_cancelled`](crate::is_cancelled), however it was submitted. An item that never asks pays
-//! nothing. To end the item with `?`, take the [token](crate::cancel_token) once, and
+//! Any item may call [`is_cancelled`](crate::is_cancelled), however it was submitted. An item that never calls
+//! `is_cancelled` pays nothing for it. To end the item with `?`, take the [token](crate::cancel_token) once, and
 //! [check](crate::CancelToken::check) it:
 //!
 //! ```
@@ -39,7 +39,7 @@
 //!
 //! # Waits that end early
 //!
-//! Waits that end early have their own names, because the usual waits have no error for this case:
+//! A wait that a cancel can end early has a name of its own, because the usual wait has no error for this case:
 //!
 //! | wait | form that ends early |
 //! |---|---|
@@ -50,14 +50,14 @@
 //! | [`JoinHandle::join`](crate::JoinHandle::join) | [`join_cancellable`](crate::JoinHandle::join_cancellable) |
 //! | [`WorkQueue::reserve`](crate::WorkQueue::reserve) | [`reserve_cancellable`](crate::WorkQueue::reserve_cancellable) |
 //!
-//! Outside of items and of [`CancelToken::enter`](crate::CancelToken::enter), these forms behave like the usual waits.
-//! For any other wait of an item, such as a read of a socket, another thread or a task can
-//! [wait](crate::CancelToken::wait) for the token. This thread or task then ends the item's wait, for example by a
-//! shutdown of the socket.
+//! Outside of items and of [`CancelToken::enter`](crate::CancelToken::enter), the forms that end early behave like the
+//! usual waits. To end any other wait of an item, such as a read of a socket, let another thread or a task
+//! [wait](crate::CancelToken::wait) until the item's token is cancelled. That thread or task then ends the item's wait,
+//! for example by a shutdown of the socket.
 //!
 //! # Requests with parts
 //!
-//! Give each request a token. The token can then end all parts of the request when the client has gone, when one part
+//! Give each request a token. Cancel the token to end all parts of the request when the client has gone, when one part
 //! fails, or when the time is over. If a part has parts of its own, give these parts children of its token:
 //!
 //! ```
@@ -90,7 +90,8 @@
 //! # Work that is too late
 //!
 //! Under overload, items wait longer than their clients do. With a deadline, the queue does not run items that no
-//! client waits for any more, so it catches up. [`Counters::expired`](crate::Counters::expired) counts such items.
+//! client waits for any more, so it catches up. [`Counters::expired`](crate::Counters::expired) counts the items that
+//! did not run because their deadline had passed.
 //!
 //! ```
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -115,8 +116,8 @@
 //! * A submission with a cancelled token, or with a deadline in the past, is accepted if there is room. A delayed
 //!   submission without bytes needs no room. The item's owner learns that the item does not run, just as if the cancel
 //!   or the deadline had come after the submission. So a caller handles one case instead of two.
-//! * A cancel never waits for an item. It calls the wakers of tasks that wait, and it drops the closures of delayed
-//!   items. Do not cancel a token while you hold a lock that a waker or a destructor needs.
-//! * If all handles of a parent token are dropped, a cancel of the parent's ancestors still cancels its children. A
-//!   token takes no memory once it and the tokens below it are no longer used.
+//! * A cancel never waits for an item. The thread that cancels calls the wakers of tasks that wait, and drops the
+//!   closures of delayed items. Do not cancel a token while you hold a lock that a waker or a destructor needs.
+//! * If all handles of a parent token are dropped, a cancel of one of the parent's ancestors still cancels the parent's
+//!   children. A token takes no memory once it and the tokens below it are no longer used.
 //! * A deadline wakes the threads that wait for the token, and the threads and tasks that wait for the item.

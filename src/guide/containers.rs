@@ -1,7 +1,7 @@
 //! Containers: shared libraries, CPU quota, seccomp, perf, and limits of tasks.
 //!
-//! The executor adapts to the limits of its container. The [dump](crate::Executor::dump) shows these limits and the
-//! calls that were denied:
+//! The executor adapts to the limits of its container. The [dump](crate::Executor::dump) shows these limits, and what
+//! the system has denied:
 //!
 //! | what the container does | effect | in the [`Snapshot`](crate::observe::Snapshot) |
 //! |---|---|---|
@@ -13,8 +13,8 @@
 //! | limit of tasks (`--pids-limit`), `ulimit -u` | the default of `max_threads` is at most half of this limit, but never less than 4 for each CPU | `max_threads`, `thread_limit_reached` |
 //! | hides `/proc` | a thread whose CPU time does not change for 3 ms counts as asleep | `detection_fallback` |
 //!
-//! A service should log these facts after its first items have run. Workers are made on demand, so the executor learns
-//! of a refusal only then:
+//! A service should log these limits and refusals after its first items have run. The executor makes workers on demand,
+//! so it learns only then what the system refuses:
 //!
 //! ```
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -36,8 +36,9 @@
 //! # Shared libraries
 //!
 //! A program with the default features needs two C libraries at run time: `libhwloc.so.15`, which the build links
-//! dynamically, and `libudev.so.1`, which hwloc needs. Without them, the program does not start. Either install them in
-//! the image, or build without the feature `hwloc`. On Linux, both builds find the same caches, cores and nodes.
+//! dynamically, and `libudev.so.1`, which hwloc needs. Without these libraries, the program does not start. Either
+//! install the libraries in the image, or build without the feature `hwloc`. On Linux, builds with and without `hwloc`
+//! find the same caches, cores and nodes.
 //!
 //! ```text
 //! apt-get install libhwloc15 libudev1    # in the image, on Debian or Ubuntu
@@ -48,25 +49,25 @@
 //!
 //! On an executor of `n` CPUs with a quota of `q` CPUs, a pod of `p` CPUs runs max(1, ⌊q · p / n⌋) items of managed
 //! queues, but no more than `p`. The executor reads the quotas of the process's cgroup and of all visible groups above
-//! it, and uses the smallest. While the executor has work, it notices a change of these quotas within a second.
-//! Per-CPU and plain unbound queues ignore the quota. A container with a small quota on a machine with many CPUs
-//! should use managed queues, or a cpuset.
+//! it, and uses the smallest of these quotas. While the executor has work, it notices a change of these quotas within a
+//! second. Per-CPU and plain unbound queues ignore the quota. A container with a small quota on a machine with many
+//! CPUs should use managed queues, or a cpuset.
 //!
 //! # seccomp and perf
 //!
 //! The default profile of Docker denies `perf_event_open` to processes without `CAP_PERFMON` or `CAP_SYS_ADMIN`, and
-//! some distributions set `kernel.perf_event_paranoid` above 2. In either case, the executor samples the states of
-//! threads, which needs no privilege. To let the executor read the scheduler's records of sleeps, add the capability
-//! `PERFMON`, or permit the system call and lower the level to 2. A program with guards around all its blocking calls
-//! needs neither samples nor records.
+//! some distributions set `kernel.perf_event_paranoid` above 2. If the system denies `perf_event_open`, the executor
+//! samples the states of threads, which needs no privilege. To let the executor read the scheduler's records of sleeps,
+//! add the capability `PERFMON`, or permit the system call and lower the level to 2. A program with guards around all
+//! its blocking calls needs neither samples nor records.
 //!
 //! # Limits of tasks
 //!
 //! The executor reads the limit of tasks when it is built. All threads of the container or of the user count towards
 //! this limit, not only those of the executor. If the system refuses a thread nevertheless, work waits, and the
-//! executor tries again, at most once a second. The executor does not end idle threads of other pools to make room, as
-//! it does at its own limit. It tries to make the threads in the order in which pools have asked, even if some of them
-//! are only spares. Meanwhile, rescuers run the items of queues with a
+//! executor tries again, at most once a second. At its own limit, the executor ends idle threads of other pools to make
+//! room, but not when the system refuses a thread. The executor tries to make threads in the order in which the pools
+//! have asked for them, even if some of the threads are only spares. Meanwhile, rescuers run the items of queues with a
 //! [rescuer](crate::WorkQueueBuilder::rescuer). With [`max_threads`](crate::ExecutorBuilder::max_threads), the program
 //! sets its own limit. A queue that must never wait for a thread needs a rescuer, which is made with the queue.
 //!

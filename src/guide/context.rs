@@ -4,13 +4,13 @@
 //! tracing span. An item runs on another thread, where these values are absent. With
 //! [`ExecutorBuilder::carry`](crate::ExecutorBuilder::carry) or
 //! [`WorkQueueBuilder::carry`](crate::WorkQueueBuilder::carry), each submission carries the values to the item's run.
-//! Code that submits items does not change.
+//! The code that submits items needs no change.
 //!
 //! # An id for the log
 //!
 //! The hook has two parts. The outer function runs on the issuer's thread, and reads the value. The inner function runs
-//! on the worker's thread directly before the item, and sets the value. It returns a guard, which is dropped directly
-//! after the item and restores the former value.
+//! on the worker's thread directly before the item, and sets the value. The inner function returns a guard, which is
+//! dropped directly after the item and then restores the former value.
 //!
 //! ```
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -42,10 +42,10 @@
 //!
 //! # Spans of `tracing`
 //!
-//! With the feature `tracing` and a subscriber that asks for level TRACE, each run has a span `execute`. Its parent is
-//! the span that was current for the issuer. So one trace connects a request, the items of its handler, and the items
-//! that these items submit, without a hook. For a subscriber that asks for fewer levels, such as a log of level INFO,
-//! the hook `cmwq::trace::current_span` makes the issuer's span current in the item:
+//! With the feature `tracing` and a subscriber that asks for level TRACE, each run has a span `execute`. The parent of
+//! `execute` is the span that was current for the issuer. So one trace connects a request, the items of its handler,
+//! and the items that these items submit, without a hook. For a subscriber that asks for fewer levels, such as a log of
+//! level INFO, the hook `cmwq::trace::current_span` makes the issuer's span current in the item:
 //!
 //! ```
 //! # #[cfg(feature = "tracing")]

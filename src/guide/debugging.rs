@@ -2,8 +2,8 @@
 //!
 //! The workers of all queues look alike to the system: `cmwq/0:1` is a worker of CPU 0, and `cmwq/u8:2` a worker of the
 //! pool `u8`. `cmwq/R-mail` is the rescuer of the queue `mail`, and `cmwq/manager` the manager. While a worker runs an
-//! item of a queue with [`name_threads`](crate::WorkQueueBuilder::name_threads), it has the name of this queue. If such
-//! threads use too much CPU or seem to hang, answer these questions.
+//! item of a queue with [`name_threads`](crate::WorkQueueBuilder::name_threads), it has the name of this queue. If
+//! workers use too much CPU or seem to hang, answer the questions below.
 //!
 //! # Which queue is too busy, and which code fills it?
 //!
@@ -25,16 +25,17 @@
 //! # }
 //! ```
 //!
-//! The counters name queues, not the code that queues items. To find this code, subscribe to the event `queue_work`
-//! with the feature `tracing`. The issuer's thread calls the subscriber. The subscriber sees the type of the item's
-//! function and the spans of the issuer. In the kernel, the tracepoint `workqueue_queue_work` serves this purpose.
+//! The counters name queues, not the code that queues items. To find the code that queues items, subscribe to the event
+//! `queue_work` with the feature `tracing`. The issuer's thread calls the subscriber. The subscriber sees the type of
+//! the item's function and the spans of the issuer. In the kernel, the tracepoint `workqueue_queue_work` serves this
+//! purpose.
 //!
 //! # What is a worker doing?
 //!
 //! [`Snapshot::busy`](crate::observe::Snapshot::busy) lists the items that run, with their queue, type, age and
 //! description, and with the name and number of the worker's thread. `cmwqctl dump --busy` prints the same list from
-//! outside the process. A description distinguishes items of the same type. To set it, give the item a
-//! [name](crate::Submission::named), or call [`set_description`](crate::set_description) in the item.
+//! outside the process. A description distinguishes items of the same type. To set an item's description, give the item
+//! a [name](crate::Submission::named), or call [`set_description`](crate::set_description) in the item.
 //!
 //! To show the items of queues that `WorkQueue::new` made, use `println!("{}", Executor::global().dump().busy())`. An
 //! executor that the program has built has the same functions:
@@ -71,15 +72,16 @@
 //!
 //! # Which items sometimes compute for too long?
 //!
-//! For per-CPU queues, [`Executor::hogs`](crate::Executor::hogs) lists the types of such items. For all other queues,
-//! the executor keeps no such list. With [histograms](crate::WorkQueueBuilder::histograms), the [run
-//! times](crate::WorkQueue::latency) of a queue show whether it has such items: `latency.run.max()` is the longest
-//! run. With the feature `tracing`, a subscriber sees the type and the duration of each run, in the span `execute`.
-//! The busy report has the age of each item that runs at present.
+//! For per-CPU queues, [`Executor::hogs`](crate::Executor::hogs) lists the types of the items that computed for too
+//! long. For all other queues, the executor keeps no such list. With
+//! [histograms](crate::WorkQueueBuilder::histograms), the [run times](crate::WorkQueue::latency) of a queue show
+//! whether the queue has long runs: `latency.run.max()` is the longest run. With the feature `tracing`, a subscriber
+//! sees the type and the duration of each run, in the span `execute`. The busy report has the age of each item that
+//! runs at present.
 //!
 //! # Where is it in the code?
 //!
-//! The report gives the process id ([`Snapshot::pid`](crate::observe::Snapshot::pid)) and the number of the thread
+//! The snapshot gives the process id ([`Snapshot::pid`](crate::observe::Snapshot::pid)) and the number of the thread
 //! ([`thread_id`](crate::observe::WorkerSnapshot::thread_id)). With these numbers, the tools of the system show where
 //! the thread is:
 //!
@@ -95,8 +97,8 @@
 //!
 //! If a pool has work and starts none of it for 30 s, the [watchdog](crate::ExecutorBuilder::watchdog_threshold) logs a
 //! [report](crate::StallReport) or calls the [`stall_handler`](crate::ExecutorBuilder::stall_handler). For each worker,
-//! the report names the item, its queue, the time for which it has run, the state of the thread, and the function of
-//! the kernel in which the thread waits. `cmwqctl watchdog` ends with status 1 while a pool is stalled. The usual
+//! the report names the item, its queue, the time for which the item has run, the state of the thread, and the function
+//! of the kernel in which the thread waits. `cmwqctl watchdog` ends with status 1 while a pool is stalled. The usual
 //! causes:
 //!
 //! | the report or the dump says | cause | cure |

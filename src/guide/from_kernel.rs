@@ -57,10 +57,10 @@
 //!   the worker's pool. In cmwq, a [guard](crate#guards) tells the pool. Without a guard, the manager [detects the
 //!   sleep](crate#missing-guards) while work waits, and replaces sleeping workers at a limited pace. In the same way,
 //!   the manager detects an item that keeps its CPU busy.
-//! * **Managed queues** ([`WorkQueue::builder`](crate::WorkQueue::builder)) are an addition. They are unbound queues
-//!   that run no more items at a time than there are CPUs.
+//! * **Managed queues** ([`WorkQueue::builder`](crate::WorkQueue::builder)) are an addition. Managed queues are unbound
+//!   queues that run no more items at a time than there are CPUs.
 //! * **Refusals are typed errors, and change nothing.** If an item is queued while its queue is being drained, the
-//!   kernel warns, drops the item, and returns true. Here the call returns
+//!   kernel warns, drops the item, and returns true. In cmwq, the call returns
 //!   [`QueueError::Draining`](crate::QueueError::Draining), and the item or closure stays as it was. Queueing a
 //!   disabled item returns [`QueueError::Disabled`](crate::QueueError::Disabled), not false. Flags that contradict each
 //!   other cause a [`BuildQueueError`](crate::BuildQueueError). A limit that is out of range also causes an error, and
@@ -68,27 +68,27 @@
 //! * **An item that waits for itself gets an error**, not a hang or a warning:
 //!   [`WaitError::WouldDeadlock`](crate::WaitError::WouldDeadlock).
 //! * **A surplus call of [`enable`](crate::Work::enable) is an error**
-//!   ([`EnableError::NotDisabled`](crate::EnableError::NotDisabled)); in the kernel, such a call cancels a pending
-//!   submission. An item can be disabled four billion times over; in the kernel, 65 535 times.
+//!   ([`EnableError::NotDisabled`](crate::EnableError::NotDisabled)). In the kernel, a surplus call cancels a pending
+//!   submission. In cmwq, an item can be disabled four billion times over, and in the kernel 65 535 times.
 //! * **A queue knows its timers.** [`destroy`](crate::WorkQueue::destroy) cancels the queue's armed timers and returns
-//!   their number; in the kernel, a timer that fires after the destruction uses freed memory. If a timer fires during a
-//!   drain, its item waits until the drain ends. Timers with equal deadlines fire in the order in which they were
-//!   armed; in the kernel, they fire in the reverse order.
+//!   their number. In the kernel, a timer that fires after its queue was destroyed uses freed memory. If a timer fires
+//!   during a drain, its item waits until the drain ends. Timers with equal deadlines fire in the order in which they
+//!   were armed. In the kernel, timers with equal deadlines fire in the reverse order.
 //! * **There is one type of reusable item**, [`Work`](crate::Work), with or without a delay. So there is one `flush`,
 //!   one `cancel` and one `disable`. Items own what they use, and queues and executors live as long as they have work.
 //!   So items, queues and executors can be dropped in any order.
 //! * **A cancelled item leaves an empty place in the queue** until a worker reaches that place. The place counts in
 //!   [`len`](crate::WorkQueue::len) and towards [`max_pending`](crate::WorkQueueBuilder::max_pending). If the item is
-//!   queued again on the same CPU before then, it gets its place back, except in ordered and bh queues. While a flush
-//!   waits, the item gets back only the place that it took last, and only if it took this place after the beginning of
-//!   the flush.
+//!   queued again on the same CPU before a worker reaches the place, it gets its place back, except in ordered and bh
+//!   queues. While a flush waits, the item gets back only the place that it took last, and only if it took this place
+//!   after the beginning of the flush.
 //! * **`max_active` follows the kernel's documentation, not its implementation.** The limit applies to each CPU, even
-//!   for unbound queues. It is 256 by default and 512 at most. Plain unbound queues may have 2000, because their items
-//!   are meant to block. Since version 6.9, Linux limits unbound queues as a whole, as
+//!   for unbound queues. The limit is 256 by default, and at most 512. For plain unbound queues, the limit is at most
+//!   2000, because their items are meant to block. Since version 6.9, Linux limits unbound queues as a whole, as
 //!   [`max_active_total`](crate::WorkQueueBuilder::max_active_total) does here.
 //!   [`max_pending`](crate::WorkQueueBuilder::max_pending) is an addition. There is no `min_active`.
-//! * **bh** is a pinned thread for each CPU and priority, not a softirq. An item that blocks holds up only the items
-//!   behind it. In debug builds, a guard in such an item is reported.
+//! * **bh** is a pinned thread for each CPU and priority, not a softirq. A bh item that blocks holds up only the items
+//!   behind it. Debug builds report a bh item that enters a guard.
 //! * **A flush counts submissions** instead of giving them colours. An item that is queued after the flush began can
 //!   wait for the flush, with one exception. If another thread is still queueing a [`Work`](crate::Work) when the flush
 //!   begins, the flush may count a later run of this item. If that run waits for the flush, both wait for ever.
@@ -100,14 +100,15 @@
 //!   another free slot, the second item can start first. Items of ordered and bh queues do not swap.
 //! * **New attributes apply to items that wait.** In the kernel, items that already wait for a slot still run with the
 //!   old attributes.
-//! * **Freezing** twice is the same as freezing once. An executor thaws by itself when its last handle is dropped.
+//! * **Freezing** an executor twice is the same as freezing it once. An executor thaws by itself when its last handle
+//!   is dropped.
 //! * **Panics are contained.** After a panic, an item counts as ended in every respect, as if it had returned.
 //! * **Scopes conserve work.** In the kernel, a worker of a scope that is not strict starts in its pod. The scheduler
-//!   may move the worker to a free CPU, but does so late. Here, an item of a managed queue waits for its pod for at
-//!   most 3.2 ms if another pod could take the item. Then it starts in that other pod: see [Locality](crate#locality).
-//!   The default scope is `cache`. Since version 7.1, Linux divides large caches by default, as
-//!   [`AffinityScope::CacheShard`](crate::AffinityScope::CacheShard) does.
-//! * **Snapshots** use the format of the kernel's tools, with CPU lists in place of masks. They have additional columns
-//!   for counts that the kernel does not have. CPU time is measured, not counted in ticks. The counters of a queue
-//!   survive the pools that served the queue.
+//!   may move the worker to a free CPU, but does so late. In cmwq, an item of a managed queue waits for its pod for at
+//!   most 3.2 ms if another pod could take the item. After that time, it starts in the other pod: see
+//!   [Locality](crate#locality). The default scope is `cache`. Since version 7.1, Linux divides large caches by
+//!   default, as [`AffinityScope::CacheShard`](crate::AffinityScope::CacheShard) does.
+//! * **Snapshots** use the format of the kernel's tools, with CPU lists in place of masks. The snapshots have
+//!   additional columns for counts that the kernel does not have. CPU time is measured, not counted in ticks. The
+//!   counters of a queue survive the pools that served the queue.
 //! * **The crate has no** RCU work and no `execute_in_process_context`. A socket replaces sysfs: `cmwq::control`.

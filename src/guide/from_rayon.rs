@@ -84,19 +84,20 @@
 //!
 //! # What changes
 //!
-//! * **One input is one item.** rayon splits a range on its own. Here, the caller chooses the size of an item: give
+//! * **One input is one item.** rayon splits a range on its own. In cmwq, the caller chooses the size of an item: give
 //!   `map` and `for_each` inputs that take many microseconds each, or divide a slice into chunks. Inside an item,
 //!   [`join`](crate::join) divides work as finely as rayon does.
 //! * **A wait runs no other item.** A rayon thread that waits for a `join` may run any other job on the same stack. So
-//!   a job that holds a lock can deadlock, if the other job needs that lock. In cmwq, the waiting thread sleeps, or
-//!   runs parts of the work that it waits for. Other workers run all other items.
+//!   a job that holds a lock can deadlock if the job that the thread runs meanwhile needs this lock. In cmwq, the
+//!   waiting thread sleeps, or runs parts of the work that it waits for. Other workers run all other items.
 //! * **Items may block.** A read, a lock or a channel under a [guard](crate::guide::blocking) costs no CPU.
 //! * **Memory stays bounded.** `map` and `for_each` keep at most 64 items in flight, or 4 for each CPU if that is more.
 //!   [`window`](crate::Map::window) sets another number for `map`. An item of `map` is in flight until the program has
-//!   taken its result. So if the first input takes long, the other inputs get only so far ahead of it.
+//!   taken its result. So while the item of the first input runs, only as many further items begin as fit into the
+//!   window.
 //! * **Errors are values.** If an item panics, or a shutdown drops it, `map` returns a [`RunError`](crate::RunError) in
-//!   place of the item's result. Then `map` cancels the items that have not begun, and ends. Items that have begun
-//!   still run to their end. The payload of the panic is in `RunError::Failed(JoinError::Panicked(payload))`:
+//!   place of the item's result. After an error, `map` cancels the items that have not begun, and ends. Items that have
+//!   begun still run to their end. The payload of the panic is in `RunError::Failed(JoinError::Panicked(payload))`:
 //!
 //! ```
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -71,9 +71,9 @@
 //! * **Two pools become two queues, and share the threads.** Together, the two queues run no more items than one queue,
 //!   because they belong to the same [class](crate#classes).
 //! * **A job may wait for another job.** In a pool with a fixed number of threads, jobs that wait for jobs behind them
-//!   can hold all threads for ever. Here, a join has a guard: while an item waits, another item runs. At most
-//!   [`max_threads`](crate::ExecutorBuilder::max_threads) items can wait for other items at the same time.
+//!   can hold all threads for ever. In cmwq, a join has a guard: while an item waits in a join, another item runs. At
+//!   most [`max_threads`](crate::ExecutorBuilder::max_threads) items can wait for other items at the same time.
 //! * **A call can be refused.** `execute` never fails. A queue refuses items when it is full, drained, destroyed, or
 //!   shut down, and the error [returns the closure](crate::Refused::into_closure).
-//! * **A panic ends only its item.** No thread is replaced. A joiner and the
+//! * **A panic ends only its item.** No thread is replaced. The joiner of the item and the
 //!   [`panic_handler`](crate::ExecutorBuilder::panic_handler) learn of the panic.

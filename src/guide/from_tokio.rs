@@ -1,8 +1,8 @@
 //! Coming from tokio's blocking pool.
 //!
-//! `spawn_blocking` becomes [`spawn`](crate::WorkQueue::spawn). The queue runs as many items as there are CPUs. A call
-//! that sleeps gets a guard, so that another item can run meanwhile. After the port, the following program does without
-//! async. Four lines change:
+//! `spawn_blocking` becomes [`spawn`](crate::WorkQueue::spawn). The queue runs as many items at a time as there are
+//! CPUs. A call that sleeps gets a guard, so that another item can run during the call. After the port, the following
+//! program does without async. Four lines change:
 //!
 //! ```diff
 //! -#[tokio::main]
@@ -57,28 +57,30 @@
 //! # }
 //! ```
 //!
-//! The other waits of this crate block the calling thread. So does a plain `spawn` on a full queue with
-//! [`WhenFull::Wait`](crate::WhenFull::Wait). A task awaits these functions instead:
+//! All other waits of this crate block the calling thread, and so does a plain `spawn` on a full queue with
+//! [`WhenFull::Wait`](crate::WhenFull::Wait). In place of these waits, a task awaits the following functions:
 //! [`flush_async`](crate::WorkQueue::flush_async), [`wait_idle_async`](crate::WorkQueue::wait_idle_async),
 //! [`drain_async`](crate::WorkQueue::drain_async), [`destroy_async`](crate::WorkQueue::destroy_async),
 //! [`destroy_now_async`](crate::WorkQueue::destroy_now_async), [`reserve_async`](crate::WorkQueue::reserve_async),
 //! [`Work::flush_async`](crate::Work::flush_async),
 //! [`GlobalExecutor::shutdown_async`](crate::GlobalExecutor::shutdown_async) for the process-wide executor, and
 //! [`Executor::shutdown_async`](crate::Executor::shutdown_async) for any other. On the process-wide executor,
-//! `Executor::shutdown_async` returns [`ShutdownError::Global`](crate::ShutdownError::Global). Dropping such a future
-//! ends only the wait. All of these futures are `Send` and borrow nothing, and a `JoinHandle<T>` is `Send` if `T` is.
+//! `Executor::shutdown_async` returns [`ShutdownError::Global`](crate::ShutdownError::Global). Dropping the future of
+//! one of these functions ends only the wait. The futures are `Send` and borrow nothing, and a `JoinHandle<T>` is
+//! `Send` if `T` is.
 //!
 //! If you write a runtime of your own, its wakers should not wait for items or for room in a queue. The thread that
-//! calls a waker may hold an item that it is about to start or to complete, and a wait for this item never ends. The
-//! wakers of the known runtimes never wait.
+//! calls a waker may hold an item that it is about to start or to complete, and a waker that waits for this item waits
+//! for ever. The wakers of the known runtimes never wait.
 //!
 //! An item that has to wait for a future calls tokio's `Handle::block_on` under a guard:
-//! `cmwq::blocking(|| handle.block_on(future))`. This call has two conditions. The runtime is multi-threaded, because
-//! `Handle::block_on` does not drive the timers and sockets of a `current_thread` runtime. And the item does not run on
-//! a thread of the runtime, where `block_on` panics. So a queue to which tasks submit must not have
-//! [`WhenFull::CallerRuns`](crate::WhenFull::CallerRuns). If the future needs no runtime, such as a join handle,
-//! [`blocking::block_on(future)`](crate::blocking::block_on) suffices. It polls the future outside of the runtime,
-//! where tokio's timers and sockets panic, and so do clients that use them, such as `reqwest`.
+//! `cmwq::blocking(|| handle.block_on(future))`. This call has two conditions. First, the runtime must be
+//! multi-threaded, because `Handle::block_on` does not drive the timers and sockets of a `current_thread` runtime.
+//! Second, the item must not run on a thread of the runtime, where `Handle::block_on` panics. So a queue to which tasks
+//! submit must not have [`WhenFull::CallerRuns`](crate::WhenFull::CallerRuns). If the future needs no runtime, such as
+//! a join handle, [`blocking::block_on(future)`](crate::blocking::block_on) suffices. But `blocking::block_on` polls
+//! the future outside of the runtime. Outside of the runtime, tokio's timers and sockets panic, and so do clients that
+//! use them, such as `reqwest`.
 //!
 //! # Names
 //!
@@ -102,13 +104,14 @@
 //! # What changes
 //!
 //! * **Computing needs no semaphore.** tokio makes a thread for each pending closure, up to 512. A queue of
-//!   [`WorkQueue::new`](crate::WorkQueue::new) runs as many items as there are CPUs. While an item blocks, another
-//!   item runs in its place.
+//!   [`WorkQueue::new`](crate::WorkQueue::new) runs as many items at a time as there are CPUs. While an item blocks,
+//!   another item runs in its place.
 //! * **Guards are needed** around calls that sleep. Without a guard, the executor finds the sleep a little later: see
 //!   [`guide::blocking`](crate::guide::blocking). For code in which no guard can be placed, `WorkQueue::unbound(name)`
 //!   gives each active item a thread, as tokio does. [`max_active_total`](crate::WorkQueueBuilder::max_active_total)
 //!   limits the number of active items.
-//! * **Each kind of work has its limit and its flush**, because a queue costs no thread.
+//! * **Each kind of work has its own limit and its own flush**, because each can have its own queue, which costs no
+//!   thread.
 //! * **If the system refuses a thread**, work waits, and the executor tries again. Nothing panics.
 //! * **The end of the process** ends all items, whether they have begun or not. A service [shuts the executor
 //!   down](crate::guide::shutdown) first.

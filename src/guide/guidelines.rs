@@ -3,9 +3,9 @@
 //! # A queue of its own, or a shared one
 //!
 //! A queue costs no thread. A group of items needs its own queue if it needs its own limit, order, priority, attributes
-//! or rescuer. It also needs its own queue if a thread flushes, drains or destroys the group. Each queue has its own
-//! counters, so a queue for each kind of work shows which kind queues too many items. If none of these reasons applies,
-//! share one queue in the program:
+//! or rescuer. A group also needs its own queue if a thread flushes, drains or destroys the group. Each queue has its
+//! own counters, so a queue for each kind of work shows which kind queues too many items. If none of these reasons
+//! applies, share one queue in the program:
 //!
 //! ```
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -19,15 +19,15 @@
 //! # }
 //! ```
 //!
-//! Code that is tested with [`cmwq::testing`](crate::guide::testing) takes the queue as an argument instead, because a
-//! queue in a `static` belongs to the first run that uses it.
+//! Code that is tested with [`cmwq::testing`](crate::guide::testing) takes its queue as an argument instead of using a
+//! `static`, because a queue in a `static` belongs to the first run that uses it.
 //!
 //! Ports of kernel code find the nine system queues in [`kernel`](crate::kernel). Draining, destroying or freezing a
-//! system queue affects every part of the program that uses it.
+//! system queue affects every part of the program that uses the queue.
 //!
 //! A library takes a `&WorkQueue` or an [`Executor`](crate::Executor) from its caller, or makes a queue of the global
-//! executor. It makes no executor of its own, because executors do not take each other into account: each runs as many
-//! items as there are CPUs.
+//! executor. A library makes no executor of its own, because executors do not take each other into account: each runs
+//! as many items as there are CPUs.
 //!
 //! # Strict order
 //!
@@ -38,12 +38,12 @@
 //! # One rescuer for each dependency
 //!
 //! A [rescuer](crate::WorkQueueBuilder::rescuer) runs a queue's items when no thread can be made. A queue needs a
-//! rescuer if the threads that wait for its items hold the resource without which no thread can be made: memory, a slot
-//! in a table, or other threads.
+//! rescuer if the threads that wait for its items hold the resource without which no thread can be made: memory, an
+//! entry in a table, or other threads.
 //!
-//! A rescuer is one thread, and runs one item at a time. So an item that it runs must not wait for another item of the
-//! same queue. If items wait for other items, put the awaited items into a queue of their own, with its own rescuer.
-//! Debug builds log a warning if an item of a queue with a rescuer waits for a queue without one.
+//! A rescuer is one thread, and runs one item at a time. So an item that a rescuer runs must not wait for another item
+//! of the same queue. If items wait for other items, put the awaited items into a queue of their own, with its own
+//! rescuer. Debug builds log a warning if an item of a queue with a rescuer waits for a queue without one.
 //!
 //! ```
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -64,13 +64,14 @@
 //!
 //! * The default scope, [`Cache`](crate::AffinityScope::Cache), is the best choice for most work: items start near the
 //!   data that their issuer has just touched, and no CPU idles.
-//! * [`strict`](crate::Attrs::strict) keeps items in their pod even if other CPUs idle. Use it if an item must not run
-//!   elsewhere, not to gain speed.
+//! * [`strict`](crate::Attrs::strict) keeps items in their pod even if other CPUs idle. Use `strict` if an item must
+//!   not run elsewhere, but do not use it to gain speed.
 //! * A strict [`Numa`](crate::AffinityScope::Numa) scope on a plain unbound queue behaves like the unbound queues of
 //!   Linux before 6.5, which had workers for each node.
-//! * A strict [`Cpu`](crate::AffinityScope::Cpu) scope on a plain unbound queue is much the same as a per-CPU queue
-//!   with [`cpu_intensive`](crate::WorkQueueBuilder::cpu_intensive): items stay on their CPU, and the system shares the
-//!   CPU among them. The unbound queue can change its attributes at run time.
+//! * A strict [`Cpu`](crate::AffinityScope::Cpu) scope on a plain unbound queue has much the same effect as a per-CPU
+//!   queue with [`cpu_intensive`](crate::WorkQueueBuilder::cpu_intensive): items stay on their CPU, and the system
+//!   shares the CPU among them. In contrast to the per-CPU queue, the unbound queue can get other attributes at run
+//!   time.
 //! * On a machine where one cache serves very many CPUs, [`CacheShard`](crate::AffinityScope::CacheShard) divides these
 //!   CPUs into several pods.
 //!
@@ -94,5 +95,5 @@
 //!   [`spawn_detached`](crate::WorkQueue::spawn_detached) if no handle is needed.
 //! * Do not spin in an item until another item has run. Wait for that item instead, for example by a join.
 //! * Programs that an item starts inherit the CPUs, the nice level and the time slice of the worker.
-//!   [`reset_scheduling`](crate::blocking::process::reset_scheduling) gives them the settings of the main thread
-//!   instead.
+//!   [`reset_scheduling`](crate::blocking::process::reset_scheduling) gives such a program the settings of the main
+//!   thread instead.

@@ -1,4 +1,4 @@
-//! A guide in pages: how to port a program, and how to run one.
+//! A guide in pages: how to port a program to cmwq, and how to run a program that uses cmwq.
 //!
 //! | to port a program | page |
 //! |---|---|

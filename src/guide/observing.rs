@@ -104,9 +104,9 @@
 //! The crate logs a few kinds of events through `log`: a denied nice level or affinity, a refused thread, work that
 //! waits at `max_threads`, a change of the CPUs or of the quota, item types that keep the CPU, item types that block
 //! without a guard, and stalls. Item types that block without a guard are logged at level `debug`. The log names an
-//! item type from its fourth offence on, and then ever more rarely: at the 4th, 5th, 7th, 11th and so on. The lists
-//! [`hogs`](crate::Executor::hogs) and [`undeclared_blockers`](crate::Executor::undeclared_blockers) have it from the
-//! first offence on.
+//! item type at its 4th, 5th, 7th and 11th offence, and then ever more rarely. The lists
+//! [`hogs`](crate::Executor::hogs) and [`undeclared_blockers`](crate::Executor::undeclared_blockers) contain an item
+//! type from its first offence on.
 //!
 //! Panics of items go to the [`panic_handler`](crate::ExecutorBuilder::panic_handler), which gets a
 //! [`PanicReport`](crate::PanicReport) with the queue, the type of the item and the payload:

@@ -7,7 +7,7 @@
 //! | `examples/tonic` | gRPC on tokio: shedding, and streams that wait for room |
 //! | `examples/fleet` | jobs that Redis distributes to many machines |
 //!
-//! Each of the last three is a separate package, so no build of this crate compiles tokio.
+//! The examples `axum`, `tonic` and `fleet` are separate packages, so no build of this crate compiles tokio.
 //!
 //! # Without async
 //!
@@ -15,18 +15,18 @@
 //!
 //! * An item **owns its client**. If the item is refused, misses its deadline, or is dropped by the shutdown, the
 //!   client's destructor queues the answer 503. So every client gets an answer, unless slow clients hold up the last
-//!   answers of a service that ends. The queues of the answers belong to a second executor, because the shutdown of the
-//!   first one refuses new items.
+//!   answers of a service that ends. The queues of the answers belong to a second executor, because the first executor
+//!   refuses new items during its shutdown.
 //! * Each request has a **[deadline](crate::Submission::within)**. An item that no client waits for any more does not
 //!   run, or stops early.
 //! * A **background task** is a [`JoinHandle`](crate::JoinHandle) in a table: `GET` asks whether it
 //!   [is finished](crate::JoinHandle::is_finished), and `DELETE` asks it to [stop](crate::JoinHandle::stop).
 //! * **Answers that must not wait** (health, metrics) have a queue on the second executor, so no job is before them.
-//!   The queue has [high priority](crate::WorkQueueBuilder::high_priority). So the system prefers its worker to those
-//!   of the jobs, if the process may have a negative nice level.
+//!   The queue has [high priority](crate::WorkQueueBuilder::high_priority). So the system prefers the worker of this
+//!   queue to the workers of the jobs, if the process may have a negative nice level.
 //! * **Answers that may wait for a body** have another queue, which is [unbound](crate::WorkQueue::unbound). The HTTP
-//!   library of the example has no timeouts. So a client that withholds its body holds one of the places of a queue
-//!   until it goes away. A proxy with a timeout for reads belongs in front of such a service.
+//!   library of the example has no timeouts. So a client that withholds its body occupies a place in a queue until the
+//!   client goes away. A proxy with a timeout for reads belongs in front of such a service.
 //! * The tokens of all jobs are children of one **[token](crate::CancelToken)**. A second signal cancels this token,
 //!   and so ends the grace period.
 //!
@@ -71,26 +71,26 @@
 //!
 //! * **A queue for each kind of work.** A queue costs no thread, and each queue has its own limit. So requests that
 //!   only compute are accepted even if many slow reads of files fill another queue. A call that sleeps needs [a
-//!   guard](crate::guide::blocking). All queues of `WorkQueue::new` share the CPUs. So give items that compute for
-//!   longer than a request may wait a queue such as `WorkQueue::builder(name).attrs(Attrs::new().nice(10))`.
+//!   guard](crate::guide::blocking). All queues of `WorkQueue::new` share the CPUs. If items compute for longer than
+//!   a request may wait, give them a queue such as `WorkQueue::builder(name).attrs(Attrs::new().nice(10))`.
 //! * **Precedence.** Give the queues whose items compute a nice level above 0 ([`Attrs::nice`](crate::Attrs::nice)),
-//!   and leave the queues whose items mostly sleep at 0. Then the system prefers the runtime's threads, which accept,
-//!   shed and answer, to the workers that compute. The two kinds of items also have workers of their own. A worker of
-//!   both kinds would sleep in one item and compute in the next, and Linux prefers a thread that has slept for some
-//!   milliseconds. `make lab-service` in the repository measures a service at four times its capacity: on this crate,
-//!   on tokio's blocking pool and on rayon, each with nice levels and without.
+//!   and leave the queues whose items mostly sleep at 0. With these nice levels, the system prefers the runtime's
+//!   threads, which accept, shed and answer, to the workers that compute. Items of different nice levels also have
+//!   separate workers. A worker for both kinds of items would sleep in one item and compute in the next, and Linux
+//!   prefers a thread that has slept for some milliseconds. `make lab-service` in the repository measures a service at
+//!   four times its capacity: on this crate, on tokio's blocking pool and on rayon, each with nice levels and without.
 //! * **Reserve first.** A [permit](crate::Permit) is a place for one item. A request that gets no permit is refused
 //!   before its body is read.
 //! * **Shed or wait.** [`try_reserve`](crate::WorkQueue::try_reserve) fails at once if there is no room.
 //!   [`reserve_async`](crate::WorkQueue::reserve_async) waits, and its callers are served in the order in which they
 //!   came. Put the runtime's timeout around this wait: a caller whose future is dropped leaves the line. In a stream of
-//!   requests, wait without a timeout. Then the service reads no further requests, and the connection slows the client
-//!   down.
+//!   requests, wait without a timeout. While it waits, the service reads no further requests, so the connection slows
+//!   the client down.
 //! * **Clients that go away.** If a client goes away, the runtime drops the future of its request. A dropped handle
 //!   detaches its item, which still runs. If the result is useless without the client, await
-//!   [`handle.stop_on_drop()`](crate::JoinHandle::stop_on_drop) instead, as the examples do. Then an item that has not
-//!   begun is cancelled, and an item that runs stops early if it [asks](crate::guide::cancellation). If a request has
-//!   several items, give them one [token](crate::CancelToken).
+//!   [`handle.stop_on_drop()`](crate::JoinHandle::stop_on_drop) instead, as the examples do. When such a handle is
+//!   dropped, an item that has not begun is cancelled, and an item that runs stops early if it
+//!   [asks](crate::guide::cancellation). If a request has several items, give them one [token](crate::CancelToken).
 //! * **In an item**, never call the runtime's `Handle::block_on` outside of a guard. Write
 //!   `cmwq::blocking(|| handle.block_on(future))`, which has [two conditions](crate::guide::from_tokio).
 //!   [`blocking::block_on`](crate::blocking::block_on) has a guard inside, but it polls the future outside of the
@@ -104,9 +104,9 @@
 //!
 //! # On more than one machine
 //!
-//! cmwq distributes nothing between machines, and keeps nothing on disk. For both, use an existing engine, which stores
-//! and distributes the jobs. On each machine, cmwq runs as many jobs as the machine can bear. `examples/fleet` is such
-//! a program, with Redis streams. A program with another engine has the same steps:
+//! cmwq distributes nothing between machines, and keeps nothing on disk. To store and distribute jobs, use an existing
+//! engine. On each machine, cmwq runs as many jobs as the machine can bear. `examples/fleet` does this with Redis
+//! streams. A program with another engine has the same steps as `examples/fleet`:
 //!
 //! 1. **Reserve, then fetch.** The consumer asks the engine for as many jobs as it has permits. Jobs for which it has
 //!    no room stay in the engine, where other consumers find them.

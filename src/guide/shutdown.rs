@@ -26,7 +26,7 @@
 //! # }
 //! ```
 //!
-//! `examples/service` is such a program, with HTTP and signals. For a service on tokio, see
+//! `examples/service` is a program that ends in this way, with HTTP and signals. For a service on tokio, see
 //! [`guide::services`](crate::guide::services).
 //!
 //! # What a shutdown does
@@ -39,9 +39,9 @@
 //! 4. If the time runs out, items that have not begun are dropped, and their joins return
 //!    [`JoinError::Cancelled`](crate::JoinError::Cancelled). An item that has begun runs until it ends or the process
 //!    ends. Nothing interrupts the item, but the shutdown [asks it to stop](#a-long-item-that-should-stop-early).
-//! 5. The [report](crate::ShutdownReport) lists the queues that have dropped items, running items or cancelled timers.
-//!    For each of these queues, it has the three numbers. To learn which items did not run, keep their handles. An item
-//!    that still runs is not [finished](crate::JoinHandle::is_finished). For an item that did not begin,
+//! 5. The [report](crate::ShutdownReport) lists the queues that have dropped items, running items or cancelled timers,
+//!    and gives these three numbers for each queue. To learn which items did not run, keep their handles. An item that
+//!    still runs is not [finished](crate::JoinHandle::is_finished). For an item that did not begin,
 //!    [`join`](crate::JoinHandle::join) returns [`JoinError::Cancelled`](crate::JoinError::Cancelled).
 //!
 //! With a table of its jobs, a service can log those that it did not finish:
@@ -74,11 +74,11 @@
 //!
 //! A service can also end without running its pending items. Before the shutdown, it calls
 //! [`destroy_now_timeout(Duration::ZERO)`](crate::WorkQueue::destroy_now_timeout) for each of its queues. The call
-//! cancels the pending items of a queue, asks its running items to stop, and does not wait. It returns
+//! cancels the pending items of a queue, asks its running items to stop, and does not wait. The call returns
 //! [`WaitError::TimedOut`](crate::WaitError::TimedOut) if the queue still has items. The shutdown then waits for the
 //! running items until its time runs out. An item that does not [ask whether it should
-//! stop](crate::guide::cancellation) runs to its end. [`destroy_now`](crate::WorkQueue::destroy_now) would wait for
-//! such an item, however long that takes.
+//! stop](crate::guide::cancellation) runs to its end. [`destroy_now`](crate::WorkQueue::destroy_now) would wait for an
+//! item that does not ask, however long the item takes.
 //!
 //! ```
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -121,9 +121,9 @@
 //! # A long item that should stop early
 //!
 //! An item that has begun runs to its end, unless it asks from time to time whether it should stop. When the time of a
-//! shutdown runs out, [`is_cancelled`](crate::is_cancelled) becomes true in each running item. Then the shutdown
-//! returns at once, and another call would not wait, either. The page [cancellation](super::cancellation) has all ways
-//! to ask an item to stop.
+//! shutdown runs out, [`is_cancelled`](crate::is_cancelled) becomes true in each running item. The shutdown then
+//! returns at once, and a second shutdown would not wait for these items, either. The page
+//! [cancellation](super::cancellation) has all ways to ask an item to stop.
 //!
 //! ```
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -141,8 +141,8 @@
 //! ```
 //!
 //! If `main` then returns, the items that still run end with the process. Instead, a service can ask its items to stop
-//! before the shutdown, and give them a little more time to end. To do so, give all items of the service one token, and
-//! divide the time between a drain and the shutdown:
+//! before the shutdown, and give them a little more time to end. To stop the items before the shutdown, give all items
+//! of the service one token, and divide the time between a drain and the shutdown:
 //!
 //! ```
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {

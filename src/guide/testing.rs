@@ -7,25 +7,25 @@
 //! cmwq = { version = "0.1", default-features = false, features = ["testing"] }
 //! ```
 //!
-//! Cargo builds tests with the features of this line and of the line in `[dependencies]` together. So only the line in
-//! `[dependencies]` decides whether tests have the default feature `hwloc`.
+//! Cargo builds tests with the features of the line in `[dev-dependencies]` and of the line in `[dependencies]`
+//! together. So only the line in `[dependencies]` decides whether tests have the default feature `hwloc`.
 //!
 //! `testing::run(|| …)` runs a closure with a clock, CPUs and a global executor of its own. The clock stands still
 //! while any thread can run, and advances when all threads wait. `testing::explore(1000, || …)` runs the closure a
 //! thousand times, each time with another order of the threads' steps. The code under test is the program's own code.
-//! It must follow only these rules:
+//! The code under test must follow only these rules:
 //!
 //! * The code reads times from [`clock::now`](crate::clock::now) instead of `Instant::now`.
 //! * The code sleeps, locks, sends messages and makes threads with the functions of [`blocking`](mod@crate::blocking).
-//!   Other threads do not belong to a run. So the code does not wait for a channel or a lock of `std`, tokio or
-//!   crossbeam. A test of an async service uses an ordinary executor: `Executor::builder().build()`.
+//!   Threads that are made in another way do not belong to a run. So the code does not wait for a channel or a lock of
+//!   `std`, tokio or crossbeam. A test of an async service uses an ordinary executor: `Executor::builder().build()`.
 //! * The code makes its queues within the run, or takes them as arguments, as `&WorkQueue`. A queue in a `static`
 //!   belongs to the first run that uses it, and other runs cannot use it. Tests that run at the same time must not
 //!   share a lock of `blocking` that is in a `static`.
 //!
 //! # A debouncer
 //!
-//! An editor saves two seconds after the last change. A reusable item with a delay does that, because
+//! An editor saves two seconds after the last change. A reusable item with a delay saves at that time, because
 //! [`reschedule`](crate::Submission::reschedule) replaces the delay of a pending item. The test simulates an hour of
 //! typing, and takes milliseconds.
 //!
@@ -210,9 +210,9 @@
 //!
 //! # Faults
 //!
-//! A plan of faults, `testing::Faults`, says what fails in a run. Here, an outbox must know which mails were sent. It
-//! must know this even if the executor is shut down, if the queue refuses submissions, or if items panic. Each seed
-//! draws its faults from all kinds. If a mail is lost, the message shows the seed and its faults.
+//! A plan of faults, `testing::Faults`, says what fails in a run. In the following test, an outbox must know which
+//! mails were sent, even if the executor is shut down, the queue refuses submissions, or items panic. Each seed draws
+//! its faults from all kinds. If a mail is lost, the message shows the seed and its faults.
 //!
 //! ```
 //! # #[cfg(not(feature = "testing"))] fn main() {}
@@ -254,6 +254,6 @@
 //! # If a run fails
 //!
 //! The message on standard error shows the seed and the order of events. `CMWQ_TEST_SEED=17 cargo test name` repeats
-//! the run of seed 17. In the code, `testing::seed(17).run(|| …)` does the same, for a test that stays in the program.
-//! `CMWQ_TEST_RUNS=100000` searches longer. The documentation of the module lists what a run finds, and what the kit
-//! cannot do.
+//! the run of seed 17. In the code of a test that stays in the program, `testing::seed(17).run(|| …)` does the same.
+//! `CMWQ_TEST_RUNS=100000` lets `explore` make a hundred thousand runs, for a long search. The documentation of the
+//! module lists what a run finds, and what the kit cannot do.

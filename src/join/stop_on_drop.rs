@@ -11,8 +11,8 @@ use crate::error::join::JoinError;
 
 /// A handle that stops its item when the handle is dropped: see [`JoinHandle::stop_on_drop`].
 ///
-/// This value is a future with the output of the [`JoinHandle`], and derefs to that handle. So this value also has
-/// methods such as [`is_finished`](JoinHandle::is_finished) and [`stop`](JoinHandle::stop).
+/// A `StopOnDrop` is a future with the output of the [`JoinHandle`], and derefs to that handle. So a `StopOnDrop` also
+/// has methods such as [`is_finished`](JoinHandle::is_finished) and [`stop`](JoinHandle::stop).
 ///
 /// # Examples
 ///
@@ -33,13 +33,13 @@ use crate::error::join::JoinError;
 #[doc(alias = "AbortOnDropHandle")]
 #[must_use = "dropping the handle stops the item"]
 pub struct StopOnDrop<T> {
-    /// `None` once the handle has been taken out.
+    /// `None` once `detach` has taken the handle out.
     handle: Option<JoinHandle<T>>,
 }
 
 impl<T> JoinHandle<T> {
-    /// Makes a handle that [stops](Self::stop) the item when the handle is dropped: the item is cancelled if it has
-    /// not begun, and is asked to stop if it runs. Use this for work whose result is useless once the owner of the
+    /// Makes a handle that [stops](Self::stop) the item when the handle is dropped: the item is cancelled if it has not
+    /// begun, and is asked to stop if it runs. Use such a handle for work whose result is useless once the owner of the
     /// handle is gone, such as a request whose client goes away. A plain [`JoinHandle`] detaches its item when the
     /// handle is dropped.
     ///
@@ -83,7 +83,7 @@ impl<T> StopOnDrop<T> {
         self.detach().join_timeout(timeout).map_err(JoinHandle::stop_on_drop)
     }
 
-    /// Returns the handle. Dropping the returned handle stops nothing.
+    /// Returns the plain handle. Dropping the plain handle does not stop the item.
     ///
     /// # Examples
     ///
@@ -130,7 +130,7 @@ impl<T> Future for StopOnDrop<T> {
 
 impl<T> Drop for StopOnDrop<T> {
     fn drop(&mut self) {
-        // In a forked process, the item belongs to the parent.
+        // In a forked process, the item belongs to the parent, so the child does not stop it.
         if let Some(handle) = self.handle.as_ref().filter(|handle| !handle.raw.is_forked()) {
             handle.stop();
         }

@@ -14,9 +14,10 @@ use super::{Sealed, bh};
 ///
 /// Any code that holds a handle to the executor can share the system queues if it needs no queue of its own. A system
 /// queue is made when it is first used, and lives as long as a handle to the executor exists. Accepted items run even
-/// after that. A separate queue costs no more than a system queue, has its own slots, and can be flushed without
-/// waiting for items of other parts of the program. Draining, destroying or freezing a system queue affects every part
-/// of the program that uses the queue. So only the part that controls the whole program should do so.
+/// after the last handle is dropped. A separate queue costs no more than a system queue, has its own slots, and can be
+/// flushed without waiting for items of other parts of the program. Draining, destroying or freezing a system queue
+/// affects every part of the program that uses the queue. So only code that controls the whole program should drain,
+/// destroy or freeze a system queue.
 ///
 /// # Examples
 ///
@@ -62,8 +63,8 @@ pub trait ExecutorExt: Sealed {
     #[must_use]
     fn events_long(&self) -> &WorkQueue;
 
-    /// Returns the unbound queue, whose items start as soon as possible. Of the items that were queued on one CPU, at
-    /// most 512 are active at the same time.
+    /// Returns the unbound queue, whose items start as soon as possible. At most 512 of the items that were queued on
+    /// the same CPU are active at a time.
     #[doc(alias = "system_dfl_wq")]
     #[doc(alias = "system_unbound_wq")]
     #[must_use]
@@ -96,9 +97,10 @@ pub trait ExecutorExt: Sealed {
     fn events_bh_highpri(&self) -> &WorkQueue;
 
     /// Freezes the queues that were built as [`freezable`](super::WorkQueueBuilderExt::freezable), so that no more of
-    /// their items start. Active items continue, and [`freeze_busy`](Self::freeze_busy) tells whether there are any.
-    /// Frozen queues still accept items, which wait in order until the executor [thaws](Self::thaw). A flush waits for
-    /// these items, too. If a freezable queue is built on a frozen executor, the queue is frozen from the start.
+    /// their items start. Active items continue, and [`freeze_busy`](Self::freeze_busy) tells whether any item is still
+    /// active. Frozen queues still accept items, which wait in order until the executor [thaws](Self::thaw). A flush
+    /// waits for these items, too. If a freezable queue is built on a frozen executor, the queue is frozen from the
+    /// start.
     ///
     /// Freeze the executor while its items must change nothing, for example during a snapshot of the process or a
     /// switch of its storage. The call does nothing if the executor is frozen already. When the last clone of the
@@ -149,8 +151,8 @@ pub trait ExecutorExt: Sealed {
     #[must_use]
     fn freeze_busy(&self) -> bool;
 
-    /// Thaws freezable queues. Their items start again, in order and within the limits, including limits that were set
-    /// while the queues were frozen. The order is that of
+    /// Thaws freezable queues. The items of these queues start again, in order and within the limits, including limits
+    /// that were set while the queues were frozen. The items of each queue start in the same order as after
     /// [`set_max_active`](crate::WorkQueue::set_max_active). Does nothing if the executor is not frozen.
     #[doc(alias = "thaw_workqueues")]
     fn thaw(&self);
@@ -158,8 +160,8 @@ pub trait ExecutorExt: Sealed {
     /// Runs `f` on the given CPU, and waits for the end of `f` under a blocking guard. Returns the result of `f`.
     ///
     /// `f` runs as an item of the CPU's normal pool, after the items that already wait in this pool. `f` may block on
-    /// anything, including another such call on the same CPU. If the executor does not use the given CPU, another CPU
-    /// runs `f`, as with [`Submission::on_cpu`](crate::Submission::on_cpu).
+    /// anything, including another call of `run_on_cpu` for the same CPU. If the executor does not use the given CPU,
+    /// another CPU runs `f`, as with [`Submission::on_cpu`](crate::Submission::on_cpu).
     ///
     /// # Examples
     ///
@@ -177,8 +179,9 @@ pub trait ExecutorExt: Sealed {
     ///
     /// # Errors
     ///
-    /// Returns [`RunError::Refused`] if the topology has no such CPU, or if the executor is shut down. In these cases,
-    /// `f` has not begun. Returns [`RunError::Failed`] if `f` panicked, or if a shutdown dropped `f` without a run.
+    /// Returns [`RunError::Refused`] if the topology has no such CPU, or if the executor is shut down. If the method
+    /// returns `Refused`, `f` does not run. Returns [`RunError::Failed`] if `f` panicked, or if a shutdown dropped `f`
+    /// without a run.
     #[doc(alias = "work_on_cpu")]
     fn run_on_cpu<F, T>(&self, cpu: usize, f: F) -> Result<T, RunError>
     where
@@ -204,7 +207,7 @@ pub trait ExecutorExt: Sealed {
     /// # Errors
     ///
     /// Returns the errors of [`run_on_cpu`](Self::run_on_cpu). Returns [`RunError::TimedOut`] if `f` has not ended in
-    /// time. In that case, `f` is not cancelled: it continues, or begins later.
+    /// time. A timeout does not cancel `f`: `f` continues, or begins later.
     fn run_on_cpu_timeout<F, T>(&self, cpu: usize, timeout: Duration, f: F) -> Result<T, RunError>
     where
         F: FnOnce() -> T + Send + 'static,
@@ -244,8 +247,8 @@ pub trait ExecutorExt: Sealed {
     where
         F: Fn(usize) + Send + Sync + 'static;
 
-    /// Does the same as [`run_on_each_cpu`](Self::run_on_each_cpu), but waits for `timeout` at most. This limit applies
-    /// to all CPUs together.
+    /// Does the same as [`run_on_each_cpu`](Self::run_on_each_cpu), but waits for `timeout` at most. The timeout
+    /// applies to the runs on all CPUs together.
     ///
     /// # Examples
     ///
@@ -262,7 +265,7 @@ pub trait ExecutorExt: Sealed {
     /// # Errors
     ///
     /// Returns the errors of [`run_on_each_cpu`](Self::run_on_each_cpu). Returns [`RunError::TimedOut`] if not all runs
-    /// have ended in time. In that case, the remaining runs are not cancelled: they continue, or begin later.
+    /// have ended in time. A timeout does not cancel the remaining runs: they continue, or begin later.
     fn run_on_each_cpu_timeout<F>(&self, timeout: Duration, f: F) -> Result<(), RunError>
     where
         F: Fn(usize) + Send + Sync + 'static;

@@ -1,6 +1,7 @@
 //! The interface that only ports of kernel code need: the nine system queues, bh queues, freezing, power-efficient
-//! queues, and calls on chosen CPUs. All of it has the kernel's semantics, and most of it has the kernel's names. A
-//! page of the [guide](crate::guide::from_kernel) lists the kernel's names, and the differences from the kernel.
+//! queues, and calls on chosen CPUs. All parts of this interface have the kernel's semantics, and most have the
+//! kernel's names. A page of the [guide](crate::guide::from_kernel) lists the kernel's names, and the differences from
+//! the kernel.
 //!
 //! ```
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -31,8 +32,8 @@
 //! # }
 //! ```
 //!
-//! The functions of this module return the system queues of the [global executor](crate::Executor::global).
-//! [`ExecutorExt`] returns those of any executor.
+//! The functions of this module return the system queues of the [global executor](crate::Executor::global). The methods
+//! of [`ExecutorExt`] return the system queues of any executor.
 //!
 //! | queue | its items run |
 //! |---|---|
@@ -67,17 +68,18 @@ mod sealed {
 }
 
 /// Returns a builder for a queue of short items that must not block and that should run soon, like the kernel's bottom
-/// halves. Each CPU has one thread for such items, and another thread for such items of high priority. CPU 0, for
-/// example, has `cmwq/bh0` and `cmwq/bh0H`. All bh queues share these threads. Such a thread runs one item after the
-/// other, in the order in which the items were queued on that CPU, regardless of what else runs on the CPU.
+/// halves. Each CPU has one thread for bh items, and another thread for bh items of high priority. CPU 0, for example,
+/// has the threads `cmwq/bh0` and `cmwq/bh0H`. All bh queues share these threads. A bh thread runs one item after the
+/// other, in the order in which the items were queued on its CPU, regardless of what else runs on this CPU.
 ///
-/// There is no concurrency management. While an item blocks, no other item takes its place, and all other items of its
-/// thread wait. So in a bh item, a blocking guard has no effect, and neither have the guards of joins and flushes.
-/// Debug builds report the use of a guard through `log`, once for each type of items. Use another kind of queue for
-/// work that has to block.
+/// Bh queues have no concurrency management. While a bh item blocks, no other item takes its place, and all other items
+/// of its thread wait. So in a bh item, a blocking guard has no effect, and neither have the guards of joins and
+/// flushes. Debug builds report the use of a guard through `log`, once for each type of items. Use another kind of
+/// queue for work that has to block.
 ///
-/// The thread runs items in batches. The items that arrive during a batch form the next batch. After 2 ms, or after the
-/// first batch and ten further batches, the thread yields its CPU to other threads once. Then it takes the next batch.
+/// A bh thread runs items in batches. The items that arrive during a batch form the next batch. After 2 ms, or after
+/// the first batch and ten further batches, the thread yields its CPU to other threads once. After that, the bh thread
+/// takes the next batch.
 ///
 /// # Examples
 ///

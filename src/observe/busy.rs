@@ -7,12 +7,12 @@ use crate::engine::manager::offenders::Offender;
 use super::snapshot::{PoolSnapshot, QueueSnapshot, RunningItem, Snapshot, WorkerSnapshot, WorkerState};
 use super::text::{For, Item, Thread};
 
-/// A report of what an executor is doing. It lists the busy queues with the items that run, the busy pools, and the
-/// types of items that delayed others.
+/// A report of what an executor is doing. The report lists the busy queues with the items that run, the busy pools, and
+/// the types of items that delayed other items.
 ///
-/// [`Snapshot::busy`] makes this report, which borrows from the snapshot. Its `Display` has the format of the kernel's
-/// `show_all_workqueues`, which SysRq-t prints. The report only counts the waiting items, because a worklist cannot be
-/// listed while it is in use.
+/// [`Snapshot::busy`] makes this report, which borrows from the snapshot. The report's `Display` has the format of the
+/// kernel's `show_all_workqueues`, which SysRq-t prints. The report only counts the waiting items, because a worklist
+/// cannot be listed while it is in use.
 ///
 /// # Examples
 ///
@@ -59,9 +59,9 @@ pub struct BusyReport<'a> {
 pub struct BusyQueue<'a> {
     /// The queue.
     pub queue: &'a QueueSnapshot,
-    /// The queue's running items that workers and rescuers have taken. An item on a lent thread is not listed. Such an
-    /// item runs on [its caller's thread](crate::WhenFull::CallerRuns), or is a closure of [`join`](crate::join()) that
-    /// the waiting item's thread runs. The queue's [counters](crate::Counters::in_flight) count all running items.
+    /// The queue's running items that workers and rescuers have taken. Items on lent threads are not listed: items that
+    /// run on [their issuer's thread](crate::WhenFull::CallerRuns), and closures of [`join`](crate::join()) that the
+    /// thread of a waiting item runs. The queue's [counters](crate::Counters::in_flight) count all running items.
     pub in_flight: Vec<InFlight<'a>>,
     /// The number of items that have a slot and wait for a worker.
     pub pending: usize,
@@ -69,7 +69,7 @@ pub struct BusyQueue<'a> {
     pub inactive: usize,
 }
 
-/// An item that runs, with its worker.
+/// A running item, with its worker and its pool.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct InFlight<'a> {
@@ -134,7 +134,7 @@ impl BusyReport<'_> {
 
 impl<'a> BusyQueue<'a> {
     fn new(queue: &'a QueueSnapshot, in_flight: Vec<InFlight<'a>>) -> Self {
-        // An item on a lent thread has no worker in a pool, so only the counters count it.
+        // An item on a lent thread has no worker in a pool, so only the queue's counters include this item.
         let running = in_flight.len().max(queue.counters.in_flight() as usize);
         // The snapshot read the workers, the counters and the queue at different times, so more items can be running
         // than `queue.active` says.

@@ -1,8 +1,9 @@
 //! Passes the counters and gauges of an executor's queues and pools to the crate `metrics`.
 //!
-//! This module counts nothing itself. Each call reads the counts that the executor keeps anyway. Each name of a queue
-//! has one series for each counter, and a series must not shrink. But several queues can share a name, and each of them
-//! can end. So for each name, the module adds up the increments of all its queues since the last call.
+//! This module counts nothing itself. Each call of `publish` reads the counts that the executor keeps anyway. The
+//! recorder has one series for each counter and each queue name, and a series must not shrink. But several queues can
+//! share a name, and any of these queues can end. So for each name, the module adds up the increments of all queues
+//! with this name since the last call.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Weak};
@@ -16,7 +17,8 @@ use crate::policy::histogram::{Histogram, Latency};
 
 use super::snapshot::{PoolSnapshot, QueueSnapshot, Snapshot};
 
-/// One call records at most about this many values for one histogram, because a recorder keeps each value for a while.
+/// A call of `publish` records at most about this many values for one histogram, because a recorder keeps each value
+/// for a while.
 const MOST_VALUES: u64 = 10_000;
 
 /// A metric, and the function that reads its value `V` from a `T`.
@@ -108,8 +110,8 @@ const POOL_GAUGES: [Metric<PoolSnapshot, f64>; 5] = [
     },
 ];
 
-/// The gauges of the backlog of all queues. An executor counts pending items only if it limits them, and pending bytes
-/// only if it limits these.
+/// The gauges of the backlog of all queues. An executor counts pending items only if it limits them, and counts pending
+/// bytes only if it limits these bytes.
 const BACKLOG_GAUGES: [Metric<Snapshot, Option<f64>>; 4] = [
     backlog("cmwq_pending_items", "Pending items of all queues, and permits", |all| {
         all.pending.map(|items| items as f64)
@@ -159,19 +161,19 @@ pub(crate) struct Publisher {
     executor: Weak<ExecutorInner>,
     labels: Labels,
     described: bool,
-    /// The counts of each queue at the last call, keyed by the queue's number.
+    /// The counts of each queue at the last call of `publish`, keyed by the queue's number.
     seen: HashMap<u64, Seen>,
     /// The totals of the counters so far, keyed by queue name.
     totals: HashMap<String, [u64; COUNTERS.len()]>,
-    /// The names of the queues whose gauges were recorded at the last call.
+    /// The names of the queues whose gauges the last call of `publish` recorded.
     queues: BTreeSet<String>,
-    /// The names of the pools whose gauges were recorded at the last call.
+    /// The names of the pools whose gauges the last call of `publish` recorded.
     pools: BTreeSet<String>,
-    /// The names of the gauges of the backlog that have been recorded.
+    /// The names of those gauges of the backlog that any call of `publish` has recorded.
     backlog: BTreeSet<&'static str>,
 }
 
-/// The counts of a queue at the last call.
+/// The counts of a queue at the last call of `publish`.
 #[derive(Default)]
 struct Seen {
     counts: [u64; COUNTERS.len()],
@@ -185,8 +187,8 @@ type Buckets = BTreeMap<Duration, u64>;
 /// The gauges of queues, added up by queue name.
 type Levels<'q> = BTreeMap<&'q str, [f64; QUEUE_GAUGES.len()]>;
 
-/// The name of a histogram, the name of a queue, and the new durations since the last call. Each duration is in
-/// seconds, and comes with the number of times that it occurred.
+/// The name of a histogram, the name of a queue, and the queue's new durations since the last call of `publish`. Each
+/// duration is in seconds, and comes with the number of times that it occurred.
 type Durations<'q> = (&'static str, &'q str, Vec<(f64, u64)>);
 
 impl Publisher {
@@ -269,7 +271,7 @@ impl Publisher {
     }
 
     /// Returns the gauges of queues by name, and the new durations of the queues. Also stores the present counts of the
-    /// queues. It does so before the counts are recorded, because the recorder may panic.
+    /// queues before they are recorded, because the recorder may panic.
     fn account<'q>(&mut self, queues: &'q [QueueSnapshot]) -> (Levels<'q>, Vec<Durations<'q>>) {
         let mut before = std::mem::take(&mut self.seen);
         let (mut levels, mut latencies) = (Levels::new(), Vec::new());
@@ -290,8 +292,8 @@ impl Publisher {
                     latencies.push((RUN, queue.name.as_str(), new_durations(run, &before.run)));
                     Seen { counts, wait: buckets_of(queue_to_start), run: buckets_of(run) }
                 }
-                // The queue's histograms are off. The old durations reappear if the histograms are switched on again.
-                // So the publisher keeps the known durations.
+                // The queue's histograms are off. The queue's old durations reappear if its histograms are switched on
+                // again, so the publisher keeps the durations that it knows.
                 None => Seen { counts, ..before },
             };
             self.seen.insert(queue.number, seen);
@@ -315,8 +317,8 @@ impl Publisher {
     }
 }
 
-/// Notes that the gauges of `names` are about to be recorded. Returns the known names that are not among `names`. The
-/// returned names stay known until all gauges are recorded, because the recorder may panic before then.
+/// Adds `names`, whose gauges are about to be recorded, to the known names. Returns the known names that are not among
+/// `names`. The returned names stay known until all gauges are recorded, because the recorder may panic before then.
 fn begin(known: &mut BTreeSet<String>, names: &BTreeSet<String>) -> Vec<String> {
     let gone = known.difference(names).cloned().collect();
     known.extend(names.iter().cloned());
@@ -372,8 +374,8 @@ fn buckets_of(histogram: &Histogram) -> Buckets {
     histogram.buckets().map(|(range, count)| (range.start, count)).collect()
 }
 
-/// Returns the durations since the last call, in seconds, each with its count. The middle of a bucket stands for all
-/// durations in the bucket.
+/// Returns the durations that the histogram has counted since the last call of `publish`, in seconds, each with its
+/// count. The middle of a bucket stands for all durations in the bucket.
 fn new_durations(now: &Histogram, before: &Buckets) -> Vec<(f64, u64)> {
     let known = |start| before.get(&start).copied().unwrap_or(0);
     let durations = now.buckets().map(|(range, count)| {

@@ -10,8 +10,8 @@
 //! text of a busy report shows the items that run, with their age and description. The text of a monitor report is a
 //! row of counters for each queue.
 //!
-//! All three are plain values, and no thread is stopped to make them. The thread that takes a snapshot reads pools and
-//! queues one after the other, and holds each lock only briefly.
+//! Snapshots, busy reports and monitor reports are plain values, and making them stops no thread. The thread that takes
+//! a snapshot reads pools and queues one after the other, and holds each lock only briefly.
 //!
 //! CPU sets are written as lists (`0-3,8`), whereas the kernel's tools write hexadecimal masks. Tables cut names to
 //! their last 24 characters. All other texts contain the whole names.
@@ -29,10 +29,10 @@
 //!   `ordered` and `bh`. The values of a scope range from `cpu` to `system`, and the values of a worker's state from
 //!   `idle` to `exiting`. Detection is `off`, `sampling` or `switches`.
 //! * A [`Histogram`] is `{"total_ns": …, "max_ns": …, "buckets": [[from, to, count], …]}`. A bucket counts the
-//!   durations of at least `from` and less than `to` nanoseconds. Empty buckets are left out. The shortest durations
-//!   come first.
+//!   durations of at least `from` and less than `to` nanoseconds. Empty buckets are left out. The buckets of the
+//!   shortest durations come first.
 //! * Counts are integers. The CPU quota is the only number with a fraction.
-//! * A value that does not exist is `null`. Its key is still present.
+//! * A value that does not exist is `null`, but its key is present.
 //!
 //! ```json
 //! {
@@ -49,7 +49,7 @@
 //! ```
 //!
 //! The number `format` increases when a key or its meaning changes, but not when keys are added. So a reader should
-//! ignore unknown keys, as these types do when they deserialise.
+//! ignore unknown keys, as [`Snapshot`] and [`MonitorReport`] do when they are deserialised.
 
 mod busy;
 mod dump;

@@ -49,8 +49,8 @@ type Shows = dyn Fn(&str) -> bool + Send + Sync;
 
 /// The counters of queues at one moment.
 ///
-/// Its `Display` writes a header and a row for each queue, as the kernel's `wq_monitor` prints them. A `-` means that a
-/// number does not apply to the queue.
+/// The report's `Display` writes a header and a row for each queue, as the kernel's `wq_monitor` prints them. A `-`
+/// means that a number does not apply to the queue.
 ///
 /// | column | |
 /// |---|---|
@@ -123,7 +123,7 @@ impl Monitor {
         Self { shows: Box::new(shows), ..self }
     }
 
-    /// Takes a sample of the counters. This costs O(queues × CPUs), and stops no thread. In a forked process, the
+    /// Takes a sample of the counters. A sample costs O(queues × CPUs), and stops no thread. In a forked process, the
     /// sample is empty.
     #[must_use]
     pub fn sample(&self) -> MonitorReport {

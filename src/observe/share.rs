@@ -9,22 +9,22 @@ use super::snapshot::QueueSnapshot;
 use super::text::{For, NAME, Name, heading};
 
 /// The weight of a queue, and the turns and the CPU time that the queue has used. In each *turn* of the queue, a worker
-/// takes one of its items. Turns are counted only while queues with [weights](crate::WorkQueueBuilder::weight) compete,
-/// so the numbers show how these queues have shared the CPUs.
+/// takes one of the queue's items. Turns are counted only while queues with [weights](crate::WorkQueueBuilder::weight)
+/// compete, so the numbers show how these queues have shared the CPUs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct ShareSnapshot {
     /// The weight of the queue.
     pub weight: u32,
-    /// The number of items that wait for their turn. These items have a slot, so they are among the
-    /// [active](QueueSnapshot::active) items.
+    /// The number of the queue's items that wait for a turn. The waiting items have a slot of the queue, so they are
+    /// among the [active](QueueSnapshot::active) items.
     pub waiting: usize,
     /// The number of items that have begun in a turn of the queue. While no other queue competes, most of the queue's
-    /// short items are not included.
+    /// short items take no turn, and are not included.
     pub turns: u64,
     /// The CPU time that the items of [`turns`](Self::turns) have used. If the queue shares its items between pods, an
-    /// item that has moved to another pod is not included. A running item is not included yet.
+    /// item that has moved to another pod is not included. The CPU time of a running item is not included yet.
     #[cfg_attr(feature = "serde", serde(rename = "cpu_time_ns", with = "crate::policy::nanos"))]
     pub cpu_time: Duration,
 }

@@ -51,8 +51,8 @@ pub struct Snapshot {
     /// Whether the present process was forked from the executor's process. If so, none of the executor's threads exists
     /// in this process, and the lists of scopes, pools and queues are empty.
     pub forked: bool,
-    /// The number of worker threads that exist or are being made. This number excludes the manager's thread and the
-    /// threads of rescuers.
+    /// The number of worker threads that exist or are being made. The manager's thread and the threads of rescuers are
+    /// not included.
     pub threads: usize,
     /// The maximum number of worker threads: [`ExecutorBuilder::max_threads`](crate::ExecutorBuilder::max_threads).
     /// `None` if there is no limit.
@@ -80,29 +80,31 @@ pub struct Snapshot {
     /// CPUs of workers, and workers have the nice level of the thread that made the executor. True on all systems other
     /// than Linux.
     pub portable: bool,
-    /// Whether some workers do not have their requested nice level, because the process lacks the privilege. Such
-    /// workers have the level of the manager, which made them. The manager usually has the executor's normal level. If
-    /// the system denied that level as well, the manager has the level of the thread that started it. The thread that
-    /// made the executor usually starts the manager. If it cannot do so, another thread starts the manager later.
+    /// Whether some workers do not have their requested nice level, because the process lacks the privilege. Workers
+    /// without their requested level have the level of the manager, which made them. The manager usually has the
+    /// executor's normal level. If the system denied that level as well, the manager has the level of the thread that
+    /// started it. The thread that made the executor usually starts the manager. If that thread cannot start the
+    /// manager, another thread starts it later.
     pub nice_denied: bool,
     /// Whether workers could not be bound to their CPUs.
     pub affinity_denied: bool,
     /// The executor's CPUs that the process may not use at present, because these CPUs are offline, or because a cpuset
     /// or an affinity mask excludes them. The items of lost CPUs run on other CPUs. While the executor has work, it
-    /// notices a change within a second.
+    /// notices a lost or returned CPU within a second.
     #[doc(alias = "workqueue_offline_cpu")]
     pub lost_cpus: CpuSet,
     /// The number of CPUs that the process may keep busy according to its cgroups; `None` if they set no quota. A quota
-    /// lowers the targets of managed pools. While the executor has work, it notices a change within a second.
+    /// lowers the targets of managed pools. While the executor has work, it notices a change of the quota within a
+    /// second.
     #[doc(alias = "cpu.max")]
     #[doc(alias = "cfs_quota_us")]
     pub cpu_quota: Option<f64>,
     /// The method in force for detecting blocks without a guard; never [`Detection::Auto`].
     pub detection: Detection,
-    /// The first reason why detection is worse than it should be. Later reasons are not kept. One kind of reason is
-    /// that `detection` is not the method that the builder [requested](crate::ExecutorBuilder::detection). If the
-    /// builder requested [`Detection::Auto`], the reason may be that `detection` is not the best method. A third kind
-    /// is that the method does not work as well as it should.
+    /// The first reason why the detection of blocks without a guard is worse than it should be. Later reasons are not
+    /// kept. The reason may be that `detection` is not the method that the builder
+    /// [requested](crate::ExecutorBuilder::detection), or not the best method if the builder requested
+    /// [`Detection::Auto`]. The reason may also be that the method in force does not work as well as it should.
     pub detection_fallback: Option<String>,
     /// The number of pool stalls that the [watchdog](crate::ExecutorBuilder::watchdog_threshold) has reported.
     pub stalls: u64,
@@ -133,7 +135,7 @@ pub struct Snapshot {
 pub struct ScopeSnapshot {
     /// The scope; never [`AffinityScope::Default`].
     pub scope: AffinityScope,
-    /// Whether this is the scope of queues that do not specify one.
+    /// Whether this scope applies to queues whose attributes specify no scope.
     pub is_default: bool,
     /// The pods of the scope, sorted by their lowest CPU. No CPU belongs to two pods.
     #[doc(alias = "nr_pods")]
@@ -185,14 +187,14 @@ pub struct PoolSnapshot {
     pub running: usize,
     /// The number of workers that are being made, or that were woken but have not begun to run.
     pub waking: usize,
-    /// The number of runnable workers that the pool tries to keep. `None` if the pool is unmanaged. This number is
+    /// The number of runnable workers that the pool tries to keep. `None` if the pool is unmanaged. The target is
     /// doubled while many items sleep without a guard.
     pub target: Option<usize>,
     /// The number of workers that exist. Rescuers are not among them.
     pub workers: usize,
     /// The number of workers that are parked.
     pub idle: usize,
-    /// The number of entries on the worklist, including cancelled entries.
+    /// The number of entries on the pool's worklist, including cancelled entries.
     pub pending: usize,
     /// Whether the manager has been asked to make a worker.
     pub creating: bool,
@@ -215,8 +217,8 @@ pub struct WorkerSnapshot {
     pub thread_id: Option<u32>,
     /// The state of the worker.
     pub state: WorkerState,
-    /// The number of items that the worker has begun. For a rescuer, the count starts when it begins to serve this
-    /// pool.
+    /// The number of items that the worker has begun. For a rescuer, the count starts when the rescuer begins to serve
+    /// this pool.
     pub items: u64,
     /// The item that the worker executes, if there is one.
     pub item: Option<RunningItem>,
@@ -261,7 +263,7 @@ pub enum WorkerState {
 pub struct RunningItem {
     /// The name of the queue whose slot the item holds. `None` if that queue has ended.
     pub queue: Option<String>,
-    /// The [number](QueueSnapshot::number) of that queue.
+    /// The [number](QueueSnapshot::number) of the queue whose slot the item holds. `None` if that queue has ended.
     pub queue_number: Option<u64>,
     /// The type of the item's closure, as the compiler names it.
     pub item_type: String,
@@ -313,7 +315,7 @@ pub struct QueueSnapshot {
     /// The queue's weight, and the turns and the CPU time that the queue has used. `None` if the queue has no weight.
     #[cfg_attr(feature = "serde", serde(default))]
     pub share: Option<ShareSnapshot>,
-    /// The attributes in effect; `None` for per-CPU and bh queues, which have none.
+    /// The queue's attributes in effect; `None` for per-CPU and bh queues, which have no attributes.
     pub attrs: Option<EffectiveAttrs>,
     /// The number of items that wait or run.
     pub len: usize,
@@ -350,8 +352,8 @@ pub struct ShardSnapshot {
     pub cpu: usize,
     /// The [`id`](PoolSnapshot::id) of the pool that the shard leads to.
     pub pool: usize,
-    /// The number of items that have a slot of this CPU. `None` if the queue is limited as a whole, because then slots
-    /// belong to no CPU.
+    /// The number of items that have a slot of this CPU. `None` if the queue is limited as a whole, because the slots
+    /// of such a queue belong to no CPU.
     pub active: Option<usize>,
     /// The number of items that wait for a slot of this CPU. `None` if the queue is limited as a whole.
     pub inactive: Option<usize>,
@@ -380,8 +382,8 @@ pub struct RescuerSnapshot {
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "snake_case"))]
 #[non_exhaustive]
 pub enum QueueKind {
-    /// A queue made by [`WorkQueue::builder`](crate::WorkQueue::builder). Such a queue is unbound, and keeps at most as
-    /// many items runnable as there are CPUs.
+    /// A queue made by [`WorkQueue::builder`](crate::WorkQueue::builder). A managed queue is unbound, and keeps at most
+    /// as many items runnable as there are CPUs.
     Managed,
     /// A queue made by [`WorkQueue::per_cpu`](crate::WorkQueue::per_cpu).
     PerCpu,
@@ -397,7 +399,7 @@ pub enum QueueKind {
 }
 
 impl Snapshot {
-    /// The version of the format in this release: 1.
+    /// The version of the snapshot format in this release: 1.
     pub const FORMAT: u32 = 1;
 
     /// Returns the first queue with this name.

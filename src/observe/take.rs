@@ -214,8 +214,8 @@ fn pool_snapshot(id: usize, pool: &Pool, uses: Uses, now: Time) -> PoolSnapshot 
         idle: counts.idle,
         pending: counts.pending,
         creating: counts.creating,
-        // A stall ends when a worker takes the last entry. The manager may notice this later, so `stalled_since` may
-        // still be set.
+        // A stall ends when a worker takes the last entry of the worklist. The manager may notice the end of the stall
+        // later, so `stalled_since` may still be set.
         stalled_for: counts.stalled_since.filter(|_| counts.pending > 0).map(|since| now.since(since)),
         worker_details: own.chain(guests).collect(),
     }
@@ -277,7 +277,7 @@ pub(super) fn row(queue: &Queue) -> MonitorRow {
 struct Seen<'q> {
     queue: &'q Queue,
     view: QueueView,
-    /// The shards of the queue, each with its slot and its pool.
+    /// The shards of the queue, each with its CPU slot and its pool.
     parts: Vec<(usize, &'q Shard, Arc<Pool>)>,
 }
 
@@ -298,7 +298,7 @@ fn queue_snapshot(seen: &Seen<'_>, ids: &HashMap<PoolKey, usize>) -> QueueSnapsh
         Some(shard_snapshot(cpu(*slot), id(pool)?, shard, shard.counters()))
     };
     let shards: Vec<ShardSnapshot> = parts.iter().filter_map(shard).collect();
-    // Each limiter's word is read only once, so that the sums agree with their parts.
+    // Each limiter's word is read only once, so that the sums of the queue agree with the counts of its shards.
     let (active, inactive) = match queue.shared_limiter().map(|limiter| limiter.cell.load()) {
         Some(word) => (word.active() as usize, word.waiting() as usize),
         None => (

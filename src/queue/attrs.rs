@@ -10,17 +10,17 @@ impl WorkQueue {
     /// Replaces all attributes of the queue. The call does not wait, so it is also allowed inside an item.
     ///
     /// Items that are active (running, blocked, or on a pool's worklist) finish where they are. Items that wait for a
-    /// slot, and items that are queued later, go to workers with the new attributes. During the change, all limits
-    /// hold, and items keep their order. An ordered queue still runs one item at a time, in queueing order. In other
-    /// queues, the change does not cause a new item to overtake an item that was queued before it on the same CPU. If
-    /// the attributes specify no nice level, a [`high_priority`](crate::WorkQueueBuilder::high_priority) queue keeps
-    /// the nice level of high-priority pools. The call costs O(CPUs).
+    /// slot of `max_active`, and items that are queued later, go to workers with the new attributes. During the change,
+    /// all limits hold, and items keep their order. An ordered queue still runs one item at a time, in queueing order.
+    /// In other queues, the change does not cause a new item to overtake an item that was queued before it on the same
+    /// CPU. If the attributes specify no nice level, a [`high_priority`](crate::WorkQueueBuilder::high_priority) queue
+    /// keeps the nice level of high-priority pools. The call costs O(CPUs).
     ///
     /// The former attributes still apply in two cases. First, a [`Work`](crate::Work) that was cancelled while active
-    /// leaves its former place behind until a worker reaches that place. If the `Work` is queued again before that, it
-    /// may get the place back, and then runs once more with the attributes of that place. Second, the queue's
-    /// [rescuer](crate::WorkQueueBuilder::rescuer) keeps its nice level, because a thread that has lowered its priority
-    /// needs a privilege to raise the priority again.
+    /// leaves its former place behind until a worker reaches that place. If the `Work` is queued again before a worker
+    /// has reached its former place, it may get this place back, and then runs once more with the former attributes.
+    /// Second, the queue's [rescuer](crate::WorkQueueBuilder::rescuer) keeps its nice level, because a thread that has
+    /// lowered its priority needs a privilege to raise the priority again.
     ///
     /// For each different set of attributes that a queue has had, its pools stay in memory until the queue is gone.
     /// Each pool occupies a few KiB. There is at most one pool for each pod, and one for all pods together.

@@ -82,8 +82,8 @@ impl WorkQueue {
 
     /// Begins to [`destroy`](Self::destroy) the queue. From this call on, the queue accepts only submissions by its own
     /// items. The returned future is ready when the queue is empty, and returns the number of timers that were
-    /// cancelled. If the future is dropped, the queue still refuses all other submissions, and a later `destroy`
-    /// continues the wait.
+    /// cancelled. If the future is dropped, the queue still refuses all submissions except those by its own items, and
+    /// a later `destroy` continues the wait.
     ///
     /// # Examples
     ///
@@ -106,9 +106,9 @@ impl WorkQueue {
     }
 
     /// Begins to end the queue without running the items that have not begun, as [`destroy_now`](Self::destroy_now)
-    /// does. From this call on, these items are cancelled, and the running items are asked to stop. The returned future
-    /// is ready when the queue is empty, and returns the number of timers that were cancelled. If the future is
-    /// dropped, no further item begins, and a later `destroy` or `destroy_now` continues the wait.
+    /// does. From this call on, the items that have not begun are cancelled, and the running items are asked to stop.
+    /// The returned future is ready when the queue is empty, and returns the number of timers that were cancelled. If
+    /// the future is dropped, no further item begins, and a later `destroy` or `destroy_now` continues the wait.
     ///
     /// # Examples
     ///

@@ -52,10 +52,11 @@ pub struct Batch<'queue, C> {
 
 impl WorkQueue {
     /// Begins the submission of many items: an iterator of closures, or a slice or vector of [`Work`]. The items are
-    /// queued in order, on one CPU. This is the caller's CPU, unless [`on_cpu`](Batch::on_cpu) or
+    /// queued in order, on one CPU. The CPU is that of the caller, unless [`on_cpu`](Batch::on_cpu) or
     /// [`on_node`](Batch::on_node) chooses another. The pool is notified once for every 256 items, or once for a
-    /// shorter batch, and not once per item. Items with a delay or with bytes are submitted one by one. Each of them
-    /// goes to the CPU on which the caller runs at that moment, unless `on_cpu` or `on_node` chooses a CPU.
+    /// shorter batch, and not once per item. Items with a delay or with bytes are submitted one by one. An item with a
+    /// delay or with bytes goes to the CPU on which the caller runs when it submits this item, unless `on_cpu` or
+    /// `on_node` chooses a CPU.
     ///
     /// # Examples
     ///
@@ -137,8 +138,8 @@ impl<C: IntoIterator> Batch<'_, C> {
     /// # Errors
     ///
     /// If a closure is refused, the error contains the reason, which is one of those of
-    /// [`Submission::spawn`](crate::Submission::spawn). It also contains the handles of the earlier closures, which
-    /// stay accepted. The error gives back the refused closure and all later closures.
+    /// [`Submission::spawn`](crate::Submission::spawn). The error also contains the handles of the earlier closures,
+    /// which stay accepted. It gives back the refused closure and all later closures.
     #[expect(clippy::type_complexity, reason = "an alias would hide what the call returns")]
     pub fn spawn<T>(self) -> Result<Vec<JoinHandle<T>>, RefusedBatch<C::Item, Vec<JoinHandle<T>>>>
     where
@@ -188,8 +189,8 @@ impl<C: IntoIterator> Batch<'_, C> {
     ///
     /// # Errors
     ///
-    /// If a closure is refused, the error contains the reason, which is one of those of [`spawn`](Self::spawn). It also
-    /// contains the number of closures that were accepted earlier. The error gives back the refused closure and all
+    /// If a closure is refused, the error contains the reason, which is one of those of [`spawn`](Self::spawn). The
+    /// error also contains the number of closures that were accepted earlier. It gives back the refused closure and all
     /// later closures.
     pub fn spawn_detached<T>(self) -> Result<(), RefusedBatch<C::Item, usize>>
     where
@@ -269,14 +270,14 @@ struct To<'batch> {
     queue: &'batch WorkQueue,
     place: Place,
     after: Duration,
-    /// The number of bytes of each closure.
+    /// The number of bytes that each closure keeps in memory.
     bytes: u64,
     name: Option<Name>,
     leash: &'batch Leash,
 }
 
 impl To<'_> {
-    /// Returns whether the closures are submitted one by one. This is so if the closures have a delay or bytes.
+    /// Returns whether the closures are submitted one by one, because they have a delay or bytes.
     fn goes_one_by_one(&self) -> bool {
         !self.after.is_zero() || self.bytes > 0
     }

@@ -46,8 +46,9 @@ pub(super) enum Kind {
 /// # }
 /// ```
 ///
-/// With the feature `serde`, a configuration can describe queues. It needs a name. The kinds are `managed`, `per_cpu`,
-/// `unbound`, `ordered` and `bh`. A limit or weight that is `null` is unset. [`build`](Self::build) checks the values.
+/// With the feature `serde`, a configuration can describe queues. Each queue needs a name. The kinds are `managed`,
+/// `per_cpu`, `unbound`, `ordered` and `bh`. A limit or weight that is `null` is unset. [`build`](Self::build) checks
+/// the values.
 ///
 /// ```
 /// # #[cfg(feature = "serde")]
@@ -132,9 +133,9 @@ impl WorkQueueBuilder {
     }
 
     /// Sets whether the queue's items are CPU intensive. Default: false. This setting is for items that keep the CPU
-    /// busy for a long time. Such an item no longer counts as running once it has started, so the pool starts other
-    /// items beside it. The system's scheduler shares the CPU among all these items. CPU-intensive items start by the
-    /// same rule as other items. Only per-CPU queues can have this setting.
+    /// busy for a long time. A CPU-intensive item does not count as running, so the pool starts other items beside it.
+    /// The system's scheduler shares the CPU among all these items. CPU-intensive items start by the same rule as other
+    /// items. Only per-CPU queues can have this setting.
     #[doc(alias = "WQ_CPU_INTENSIVE")]
     pub fn cpu_intensive(mut self, yes: bool) -> Self {
         self.cpu_intensive = yes;
@@ -146,19 +147,19 @@ impl WorkQueueBuilder {
     /// wait for its items while they hold a resource of which the system has run out.
     ///
     /// The name of the rescuer's thread is `cmwq/R-` followed by the queue's name. The rescuer sleeps until a worker
-    /// pool with items of this queue has needed a worker for 10 ms and has not got one. The reason can be that the
-    /// system refuses a thread, or that `max_threads` is reached. Then the rescuer runs this queue's items from that
+    /// pool with items of this queue has needed a worker for 10 ms and has not got one. For example, the system refuses
+    /// to make a thread, or `max_threads` is reached. After the 10 ms, the rescuer runs this queue's items from the
     /// pool, one at a time, until the pool gets a worker. If several pools need the rescuer, it alternates between
     /// them. While a pool still needs a worker, it calls the rescuer again every 100 ms. Items that the rescuer runs
     /// count as rescued, and not as running in the pool. The rescuer is bound to the CPUs of the pool that it serves.
-    /// It keeps the nice level that the queue's workers have when the queue is built.
+    /// The rescuer keeps the nice level that the queue's workers have when the queue is built.
     ///
     /// A rescuer is one thread, so an item that it runs must not wait for another item that also needs the rescuer.
     /// Rescuers do not count towards [`max_threads`](crate::ExecutorBuilder::max_threads), because they help out when
-    /// these threads are not enough. The executor calls its thread hooks for rescuers, too. A rescuer ends with its
-    /// queue. A bh queue cannot have a rescuer. A rescuer helps if the
+    /// `max_threads` threads are not enough. The executor calls its thread hooks for rescuers, too. A rescuer ends with
+    /// its queue. A bh queue cannot have a rescuer. A rescuer helps if the
     /// [`before_spawn`](crate::ExecutorBuilder::before_spawn) hook, or the system call that makes threads, returns an
-    /// error. It cannot help if the hook or the system call never returns.
+    /// error. A rescuer cannot help if the hook or the system call never returns.
     ///
     /// # Examples
     ///
@@ -186,8 +187,8 @@ impl WorkQueueBuilder {
 
     /// Sets whether any process that can open the control socket may change the queue's attributes and limit. Default:
     /// false. The module `cmwq::control`, with the feature `control`, provides this socket. Without this setting, the
-    /// socket's clients can only read the attributes and the limit. Without the feature, the setting has no effect, and
-    /// each build of such a queue logs a warning.
+    /// socket's clients can only read the attributes and the limit. Without the feature `control`, this setting has no
+    /// effect, and each build of a queue with this setting logs a warning.
     ///
     /// # Examples
     ///
@@ -214,20 +215,19 @@ impl WorkQueueBuilder {
     }
 
     /// Limits how many items of the whole queue are active at a time. The range is that of `max_active`, and a queue
-    /// has only one of the two. Default: unset, so that `max_active` applies. Ordered and bh queues have neither.
+    /// has only one of the two limits. Default: unset, so `max_active` applies. Ordered and bh queues have neither.
     pub fn max_active_total(mut self, items: usize) -> Self {
         self.max_active_total = Some(items);
         self
     }
 
-    /// Limits the number of accepted items of the whole queue that have not begun. At this limit, the queue refuses
-    /// further items with [`QueueError::Full`](crate::QueueError::Full). Without this setting, the limit is a hundred
-    /// million items for each CPU on which they were queued. A cancelled item counts until a worker reaches its place
-    /// in the queue.
+    /// Limits how many accepted items of the whole queue have not begun. At this limit, the queue refuses further items
+    /// with [`QueueError::Full`](crate::QueueError::Full). Without this setting, the limit is a hundred million items
+    /// for each CPU on which items were queued. A cancelled item counts until a worker reaches its place in the queue.
     ///
-    /// Armed timers do not count. Even at the limit, a timer can be armed, and the queue accepts its item when it
-    /// fires. There are two exceptions. First, in ordered and bh queues and during flushes, a cancelled item can keep
-    /// its former place until a worker reaches that place. Until then, arming the item needs room. Second,
+    /// Armed timers do not count. Even at the limit, a timer can be armed, and the queue accepts the timer's item when
+    /// the timer fires. There are two exceptions. First, in ordered and bh queues and during flushes, a cancelled item
+    /// can keep its former place until a worker reaches that place. Until then, arming the item needs room. Second,
     /// [`reschedule`](crate::Submission::reschedule) without a delay needs room, as any submission does.
     pub fn max_pending(mut self, items: usize) -> Self {
         self.max_pending = Some(items);
@@ -243,7 +243,7 @@ impl WorkQueueBuilder {
     }
 
     /// Sets whether the queue measures how long items wait and run ([`WorkQueue::latency`](crate::WorkQueue::latency)).
-    /// If items run for 2 µs or less on average, only some of them are measured. The default is that of the
+    /// If items run for 2 µs or less on average, only some of them are measured. The default is the setting of the
     /// [executor](crate::ExecutorBuilder::histograms). [`WorkQueue::set_histograms`](crate::WorkQueue::set_histograms)
     /// changes the setting later.
     pub fn histograms(mut self, yes: bool) -> Self {
@@ -251,8 +251,8 @@ impl WorkQueueBuilder {
         self
     }
 
-    /// Sets the attributes, which decide where items run and at which nice level. Per-CPU and bh queues have none.
-    /// [`WorkQueue::apply_attrs`](crate::WorkQueue::apply_attrs) can change them later.
+    /// Sets the attributes, which decide where items run and at which nice level. Per-CPU and bh queues have no
+    /// attributes. [`WorkQueue::apply_attrs`](crate::WorkQueue::apply_attrs) can change the attributes later.
     pub fn attrs(mut self, attrs: Attrs) -> Self {
         self.attrs = Some(attrs);
         self
@@ -310,7 +310,7 @@ impl WorkQueueBuilder {
         }
     }
 
-    /// Makes the queue, even in a forked process or on an executor that was shut down. In these two cases, the queue
+    /// Makes the queue, even in a forked process or on an executor that was shut down. In both cases, the new queue
     /// refuses every operation. Also returns whether the executor accepts the queue.
     pub(crate) fn make_on(self, executor: &Executor) -> Result<(WorkQueue, bool), BuildQueueError> {
         let (limit, share, unbound) = (self.limit()?, self.share()?, self.unbound(executor));

@@ -70,9 +70,10 @@ impl<I> Submission<'_, I> {
     /// * After the token is cancelled, a [periodic](Self::spawn_every) item is not called again.
     ///
     /// If the token is already cancelled, the queue accepts the submission, but the item does not run. So the caller
-    /// need not treat this case separately: a cancel just after the submission has the same effect. A full queue
-    /// refuses such a submission like any other. If the submission [waits for room](crate::WhenFull::Wait), a cancel of
-    /// the token ends the wait with [`QueueError::Full`](crate::QueueError::Full).
+    /// need not check the token first, because a cancel just after the submission has the same effect. A full queue
+    /// refuses a submission with a cancelled token like any other submission. If the submission [waits for
+    /// room](crate::WhenFull::Wait), a cancel of the token ends the wait with
+    /// [`QueueError::Full`](crate::QueueError::Full).
     ///
     /// For an item with a token, the submission makes about four more allocations. The submission and the end of the
     /// item each take the lock of the parent token for a short time.
@@ -100,10 +101,10 @@ impl<I> Submission<'_, I> {
     }
 
     /// Sets the time by which the item must begin. If that time has passed when a worker reaches the item, the item
-    /// does not run. The queue counts it as [`expired`](crate::Counters::expired), and a join returns
-    /// [`JoinError::DeadlinePassed`](crate::JoinError::DeadlinePassed). A thread or task that waits for the item gets
-    /// this result at the deadline, even if no worker has reached the item yet. If the item has begun in time,
-    /// [`is_cancelled`](crate::is_cancelled) is true in it from the deadline on.
+    /// does not run. The queue counts such a late item as [`expired`](crate::Counters::expired), and a join of the item
+    /// returns [`JoinError::DeadlinePassed`](crate::JoinError::DeadlinePassed). A thread or task that waits for the
+    /// item gets this error at the deadline, even if no worker has reached the item yet. If the item has begun in time,
+    /// [`is_cancelled`](crate::is_cancelled) is true in the item from the deadline on.
     ///
     /// A submission with a deadline in the past is accepted, but its item does not run. A submission that [waits for
     /// room](crate::WhenFull::Wait) waits until the deadline at most, and is then refused with
@@ -172,9 +173,9 @@ impl WorkQueue {
     /// [`destroy`](Self::destroy) does.
     ///
     /// A thread or task that waits for a cancelled item learns of the cancel immediately if the item waits for a slot
-    /// of `max_active`. Otherwise, it learns of the cancel as soon as a worker reaches the item.
-    /// [`counters`](Self::counters) counts the items as cancelled. If a [`destroy`](Self::destroy) is in progress, it
-    /// continues to wait, and both calls return when the queue is empty.
+    /// of `max_active`. If the item waits elsewhere, the thread or task learns of the cancel as soon as a worker
+    /// reaches the item. [`counters`](Self::counters) counts the items as cancelled. If a [`destroy`](Self::destroy) is
+    /// in progress, it continues to wait, and both calls return when the queue is empty.
     ///
     /// # Examples
     ///

@@ -8,18 +8,18 @@ impl WorkQueueBuilder {
     /// run. Such a value may be the id of a request, a tenant, or a tracing span.
     ///
     /// At each submission, the issuer calls `capture`, which reads the current values and returns a function. The
-    /// worker calls this function directly before the item's own function. The worker drops the result of this call
-    /// directly after the item's own function has returned or panicked. So write the returned function such that it
-    /// makes the captured values current, and that the drop of its result restores the former values. If the item
-    /// submits further items during its run, these items get the same values.
+    /// worker calls this function directly before the item's own function. The worker drops the result of the returned
+    /// function directly after the item's own function has returned or panicked. So the returned function should make
+    /// the captured values current, and the drop of its result should restore the former values. If the item submits
+    /// further items during its run, these items get the same values.
     ///
     /// If several hooks are set, all of them apply, in the order in which they were set. The hooks of the executor
     /// ([`ExecutorBuilder::carry`](crate::ExecutorBuilder::carry)) come first. After the run, the worker drops the
     /// hooks' results in the reverse order. By default, there is no hook, and a submission carries nothing.
     ///
     /// * A reusable item carries the values of the submission that made it pending. If the item is pending already, a
-    ///   further submission drops the values that it has captured. [`reschedule`](crate::Submission::reschedule)
-    ///   captures new values for the pending run.
+    ///   further submission drops the values that this submission itself has captured.
+    ///   [`reschedule`](crate::Submission::reschedule) captures new values for the pending run.
     /// * A delayed item carries the values that were current when it was submitted. The first tick of a periodic item
     ///   carries the issuer's values. Each later tick carries the values of the tick before it.
     /// * A submission that is refused or cancelled drops its captured values.

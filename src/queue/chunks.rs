@@ -1,4 +1,4 @@
-//! Calls of a function for each chunk of a slice, in a scope.
+//! Calls a function for each chunk of a slice, in items of a scope.
 
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ impl<'scope> Scope<'scope, '_> {
     ///
     /// * [`QueueError::ZeroChunk`] if `size` is 0.
     /// * The error of [`spawn`](Self::spawn) if the queue refuses the item of a chunk. Then `function` is called for
-    ///   the chunks before this one, and not for this chunk and the chunks after it.
+    ///   the chunks before the refused one, but neither for the refused chunk nor for the chunks after it.
     #[doc(alias = "par_chunks")]
     pub fn chunks<T, F>(&'scope self, slice: &'scope [T], size: usize, function: F) -> Result<(), QueueError>
     where

@@ -6,8 +6,8 @@ use crate::policy::histogram::Latency;
 use crate::queue::WorkQueue;
 
 impl WorkQueue {
-    /// Returns the counters of the queue's items so far, on all CPUs together. Reading them stops no thread. In a
-    /// forked process, all counters are zero. Costs O(CPUs · threads).
+    /// Returns the counters of the queue's items so far, on all CPUs together. Reading the counters stops no thread. In
+    /// a forked process, all counters are zero. Costs O(CPUs · threads).
     ///
     /// # Examples
     ///
@@ -31,9 +31,9 @@ impl WorkQueue {
     /// [`WorkQueueBuilder::histograms`](crate::WorkQueueBuilder::histograms) or
     /// [`set_histograms`](Self::set_histograms) has turned the measurement on.
     ///
-    /// If the items run for more than 2 µs on average, every item is measured. If they are shorter, a random sample of
-    /// the items is measured, and each measured item stands for up to 32 items. If an item is queued again while it is
-    /// pending, its wait is measured from the first submission. Costs O(CPUs).
+    /// If the items run for more than 2 µs on average, every item is measured. If the items are shorter on average, a
+    /// random sample of the items is measured, and each measured item stands for up to 32 items. If an item is queued
+    /// again while it is pending, its wait is measured from the first submission. Costs O(CPUs).
     ///
     /// # Examples
     ///
@@ -53,9 +53,9 @@ impl WorkQueue {
         self.handle.queue().latency()
     }
 
-    /// Turns on or off the measurement of how long items wait and run. If it is turned off, the results so far are
-    /// kept, and [`latency`](Self::latency) returns them again once it is turned on again. In a forked process, the
-    /// call does nothing.
+    /// Turns on or off the measurement of how long items wait and run. If the measurement is turned off, the results so
+    /// far are kept. [`latency`](Self::latency) returns these results again once the measurement is turned on again. In
+    /// a forked process, the call does nothing.
     pub fn set_histograms(&self, yes: bool) {
         self.handle.queue().time_items(yes);
     }

@@ -9,16 +9,17 @@ use crate::sys::wait::Until;
 
 impl WorkQueue {
     /// Waits under a [blocking guard](crate#guards) until the queue is empty. During the drain, the queue accepts only
-    /// submissions by its own items, which is called chained queueing. The queue refuses submissions *from outside*,
-    /// which are all others, with [`QueueError::Draining`](crate::QueueError::Draining). A refused item or closure
-    /// stays as it was. A submission of an item that is already pending still returns false, and is not refused.
+    /// submissions by its own items, which is called chained queueing. The queue refuses all other submissions, which
+    /// come *from outside*, with [`QueueError::Draining`](crate::QueueError::Draining). A refused item or closure stays
+    /// as it was. A submission of an item that is already pending still returns false, and is not refused.
     ///
     /// If an item queues itself again and again, the drain never ends. A timer that fires during the drain is *held*:
-    /// its item is queued only when the drain has ended. So an item of the queue must not join such an item. It may
-    /// [flush](crate::Work::flush) a reusable item, because the flush queues that item immediately. If another timer
-    /// fires just as the drain ends, its item may be queued before the items of the held timers. If several drains
-    /// overlap, the queue refuses submissions from outside until the last one has ended. If the queue is frozen, its
-    /// waiting items start only after it has thawed, and the drain waits for them.
+    /// its item is queued only when the drain has ended. So an item of the queue must not join an item whose timer is
+    /// held. But it may [flush](crate::Work::flush) a reusable item whose timer is held, because the flush queues the
+    /// reusable item immediately. If another timer fires just as the drain ends, its item may be queued before the
+    /// items of the held timers. If several drains overlap, the queue refuses submissions from outside until the last
+    /// one has ended. If the queue is frozen, its waiting items start only after it has thawed, and the drain waits for
+    /// them.
     ///
     /// # Examples
     ///
@@ -70,13 +71,13 @@ impl WorkQueue {
     /// # Errors
     ///
     /// Returns the same errors as [`drain`](Self::drain). Returns [`WaitError::TimedOut`] if the queue is not empty in
-    /// time. In that case, the queue accepts submissions again, as after any drain.
+    /// time. After a timeout, the queue accepts submissions again, as after any drain.
     pub fn drain_timeout(&self, timeout: Duration) -> Result<(), WaitError> {
         blocking(|| self.handle.drain(Until::after(timeout)))
     }
 
-    /// Ends the queue, and waits under a blocking guard until it is empty. Items that the queue has accepted still run.
-    /// From the call on, the queue accepts only submissions by its own items, and refuses all others with
+    /// Ends the queue, and waits under a blocking guard until the queue is empty. Items that the queue has accepted
+    /// still run. From the call on, the queue accepts only submissions by its own items, and refuses all others with
     /// [`QueueError::Destroyed`](crate::QueueError::Destroyed). After the call has returned, the queue refuses every
     /// submission. The call cancels the queue's armed timers and returns their number. A timer does not count if its
     /// item was already cancelled before. If a timer becomes due during the call, it either fires or is cancelled. A
@@ -137,7 +138,7 @@ impl WorkQueue {
     /// # Errors
     ///
     /// Returns the same errors as [`destroy`](Self::destroy). Returns [`WaitError::TimedOut`] if the queue is not empty
-    /// in time. In that case, the queue still runs its items, and still refuses submissions from outside. Call
+    /// in time. After a timeout, the queue still runs its items, and still refuses submissions from outside. Call
     /// `destroy` or `destroy_timeout` again to continue the wait. The later call returns the number of cancelled
     /// timers.
     pub fn destroy_timeout(&self, timeout: Duration) -> Result<usize, WaitError> {

@@ -12,12 +12,12 @@ impl WorkQueue {
     /// The call does not wait for items that are queued later, even if other threads flush the same queue. Each flush
     /// waits only for the items that were queued before its own call. So an item that is queued after the call may
     /// itself wait until the flush has ended, with one exception. If another thread is still queueing a
-    /// [`Work`](crate::Work) when the flush begins, the flush may wait for a later run of this `Work`. Such a run must
-    /// not wait for the flush.
+    /// [`Work`](crate::Work) when the flush begins, the flush may wait for a later run of this `Work`. This later run
+    /// must not wait for the flush.
     ///
     /// The call costs O(CPUs) for a queue that is used on all CPUs. Until the items that were queued before the call
-    /// have ended, each submission to the same queue takes one more lock and makes one more allocation. If the flush
-    /// times out before that, this extra cost does not end with it.
+    /// have ended, each submission to the same queue takes one more lock and makes one more allocation. A flush that
+    /// times out earlier does not end this extra cost.
     ///
     /// # Examples
     ///
@@ -72,9 +72,9 @@ impl WorkQueue {
 
     /// Waits under a blocking guard until the queue is idle, which means that no item waits or runs. During the call,
     /// other threads may continue to submit items, and items may submit further items. The call returns at a moment
-    /// when all of these items have ended, so it may wait for ever if items arrive without a pause. The queue can be
-    /// idle while timers of its items are armed. In contrast, a [`flush`](Self::flush) waits only for the items that
-    /// were queued before the call. A [`drain`](Self::drain) lets only the queue's own items submit while it waits.
+    /// when all items have ended, so it may wait for ever if items arrive without a pause. The queue can be idle while
+    /// timers of its items are armed. In contrast, a [`flush`](Self::flush) waits only for the items that were queued
+    /// before the call. A [`drain`](Self::drain) lets only the queue's own items submit while it waits.
     ///
     /// # Examples
     ///

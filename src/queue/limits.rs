@@ -15,7 +15,8 @@ impl WorkQueue {
         Some(self.handle.queue().max_active()).filter(|items| *items != NO_LIMIT)
     }
 
-    /// Sets the limit of active items. It must be 1 to 512, or 1 to 2000 for a plain [unbound](Self::unbound) queue.
+    /// Sets the limit of the queue's active items. The limit must be 1 to 512, or 1 to 2000 for a plain
+    /// [unbound](Self::unbound) queue.
     ///
     /// Raising the limit immediately starts waiting items, in order. But while a preempted thread is handing a slot to
     /// an item, later items can overtake this item. Lowering the limit does not stop active items, so the new limit

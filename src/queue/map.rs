@@ -15,7 +15,8 @@ use crate::join::JoinHandle;
 use crate::queue::WorkQueue;
 use crate::queue::scope::ScopedJoinHandle;
 
-/// The default window is at least this many items. A window is the greatest number of items in flight.
+/// The default window is at least this many items. A window is the greatest number of items that are in flight at a
+/// time.
 const WINDOW_LEAST: usize = 64;
 /// The default window has this many items for each CPU of the executor, if that is more than [`WINDOW_LEAST`].
 const WINDOW_PER_CPU: usize = 4;
@@ -29,8 +30,8 @@ impl WorkQueue {
     /// the memory. If the queue is full, fewer items are in flight.
     ///
     /// If an item panics, the iterator returns the panic, cancels the items that have not begun, and ends. If the
-    /// iterator is dropped early, it cancels these items, too. In both cases, items that have begun continue, and the
-    /// iterator does not wait for them.
+    /// iterator is dropped early, it also cancels the items that have not begun. After a panic or an early drop, items
+    /// that have begun continue, and the iterator does not wait for them.
     ///
     /// # Examples
     ///
@@ -52,8 +53,8 @@ impl WorkQueue {
     /// The iterator returns an error as its last element, and drops the other inputs:
     ///
     /// * [`RunError::Failed`] if an item panicked, if a shutdown dropped it, or if the wait for it would never end.
-    /// * [`RunError::Refused`] if the queue refuses an item, for a reason of [`spawn`](Self::spawn). A full queue is
-    ///   such a reason only if no item of the iterator is in flight.
+    /// * [`RunError::Refused`] if the queue refuses an item, for a reason of [`spawn`](Self::spawn). A full queue leads
+    ///   to this error only if no item of the iterator is in flight.
     #[doc(alias = "par_iter")]
     pub fn map<I, F, T>(&self, inputs: I, function: F) -> Map<I::IntoIter, F, T>
     where
@@ -90,8 +91,9 @@ impl WorkQueue {
     ///
     /// # Errors
     ///
-    /// The call looks at its items in the order of the inputs. At the first that failed, it cancels the items that have
-    /// not begun, waits for the others, and returns the error. Until then, items behind a long one may begin.
+    /// The call looks at its items in the order of the inputs. At the first item that failed, it cancels the items that
+    /// have not begun, waits for the others, and returns the error. Before the call reaches the failed item, items
+    /// behind a long one may begin.
     ///
     /// * [`RunError::Failed`] if an item panicked, if a shutdown dropped one, or if the caller has come to hold the
     ///   only slot in which an item can run.
@@ -108,7 +110,7 @@ impl WorkQueue {
         let mut result = Ok(());
         let ended = self.try_scope(|s| result = self.call_each(s, inputs, function));
         match ended {
-            // The items belong to the parent process.
+            // In a forked process, the items belong to the parent process.
             Err(ScopeError::Forked) => Err(RunError::Refused(QueueError::Forked)),
             // The body has joined all items, so its result tells of items that were dropped.
             Ok(()) | Err(ScopeError::Dropped { .. }) => result,
@@ -175,7 +177,7 @@ pub struct Map<I: Iterator, F, T> {
     queue: WorkQueue,
     /// `None` once the iterator has ended.
     inputs: Option<I>,
-    /// The call that a full queue has refused. It comes before the other inputs.
+    /// The call that a full queue has refused. This call comes before the other inputs.
     refused: Option<Call<I::Item, F>>,
     function: Arc<F>,
     window: usize,
@@ -211,7 +213,8 @@ impl<I: Iterator, F, T> Map<I, F, T> {
 
     /// Ends the iterator, and cancels the items that have not begun.
     fn end(&mut self) {
-        // The destructors of these values may panic, so the values are dropped after the cancels.
+        // The destructors of the inputs and of the refused call may panic, so `end` drops these values after the
+        // cancels.
         let _ended = (self.inputs.take(), self.refused.take());
         cancel_each(self.in_flight.drain(..), |item| _ = item.cancel());
     }
@@ -352,8 +355,8 @@ impl InFlight<'_> {
 
     fn join_first(&mut self) -> Result<(), RunError> {
         let Some(first) = self.items.front() else { return Ok(()) };
-        // If the caller cannot wait for this item, it stays on the list, so the destructor cancels it. Otherwise the
-        // scope would wait for it.
+        // If the caller cannot wait for the first item, that item stays on the list, so the destructor cancels it.
+        // Without this cancel, the scope would wait for the item.
         first
             .wait()
             .and_then(|()| self.items.pop_front().map_or(Ok(()), ScopedJoinHandle::join))
@@ -365,8 +368,8 @@ impl Drop for InFlight<'_> {
     fn drop(&mut self) {
         cancel_each(self.items.iter(), |item| _ = item.cancel());
         for item in self.items.drain(..) {
-            // Only the first error is returned. If the item panicked, this join takes the panic, so the scope does not
-            // rethrow it.
+            // `for_each` returns only the first error. If the item panicked, this join takes the panic, so the scope
+            // does not rethrow it.
             let _later_error = item.join();
         }
     }

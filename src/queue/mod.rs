@@ -35,7 +35,7 @@ use self::builder::{Kind, WorkQueueBuilder};
 ///
 /// A queue costs no thread, so a service may have a hundred queues. Give a group of items its own queue if it needs its
 /// own limits, flush or counters. Handles are cheap to clone, and all clones refer to the same queue. After the last
-/// handle is dropped, accepted items still run. Dropping never blocks.
+/// handle is dropped, accepted items still run. Dropping a handle never blocks.
 ///
 /// There are five kinds of queues. The *issuer* of an item is the thread that submits it, and a *pod* is a group of
 /// CPUs that share a pool of workers:
@@ -68,28 +68,29 @@ pub struct WorkQueue {
 impl WorkQueue {
     /// Makes a queue of the recommended kind on the [global executor](Executor::global). The queue is unbound and
     /// *managed*. Its items run near their issuer. A pod runs as many items at a time as it has CPUs. An item that
-    /// blocks under a [guard](crate#guards) does not count.
+    /// blocks under a [guard](crate#guards) does not count as running.
     ///
     /// If an item's pod is full, or if the worker that was woken for the item gets no CPU, the item starts in another
-    /// of the queue's pods. That pod has a free CPU.
+    /// of the queue's pods, in which a CPU is free.
     ///
-    /// While items are short, the items that a running item queues stay with its worker. Other workers of the pod can
-    /// take them from this worker. So these items may overtake an item that was queued earlier. While items are short
-    /// and many, a slot may stay with a worker, too. When an item ends, its worker then runs the item that gets the
-    /// slot at once, although earlier items of the same CPU still wait. On each CPU, at most 64 items overtake an
-    /// earlier item in these two ways. After that, one more item may overtake it for each item that the pod's workers
-    /// take before it from the pod's list.
+    /// While items are short, the items that a running item queues stay with the worker of this running item. Other
+    /// workers of the pod can take such items from that worker. So the items that a running item queues may overtake an
+    /// item that was queued earlier. While items are short and many, a slot (a place below `max_active`) may stay with
+    /// a worker, too. When an item ends, its worker then immediately runs the item that gets the slot, although items
+    /// that were queued earlier on the same CPU still wait. On each CPU, at most 64 items overtake an earlier item
+    /// because they or their slot stayed with a worker. After these 64 items, one more item may overtake the earlier
+    /// item for each item that the pod's workers take before it from the pod's list.
     ///
     /// The list of a pod has separate parts for the items of different issuing CPUs, so that short items mostly run
     /// where they were queued. The items of one CPU leave the list in order. But items of other parts, at most 64 for
-    /// each CPU of the pod, may overtake the first item of a part. While items are short, they delay this item by less
-    /// than 1 ms in all. If the items become long, the overtaking ends with the second check that the manager thread
-    /// makes after that. This check comes within 48 ms, and mostly within 6 ms. While the items are long, the workers
-    /// take items of the issuing CPUs in turn.
+    /// each CPU of the pod, may overtake the first item of a part. While items are short, the overtaking items delay
+    /// the first item of a part by less than 1 ms in all. If the items become long, the overtaking ends with the second
+    /// check that the manager thread makes after that. The second check comes within 48 ms, and mostly within 6 ms.
+    /// While the items are long, the workers take items of the issuing CPUs in turn.
     ///
     /// Managed queues share the limit of a pod if they divide the same CPUs into pods in the same way and have the same
-    /// nice level. So a hundred such queues run no more items at a time than one queue: see [Classes](crate#classes).
-    /// [`builder`](Self::builder) makes such a queue with other settings, or on another executor.
+    /// nice level. So a hundred such queues run no more items at a time than one of them: see [Classes](crate#classes).
+    /// [`builder`](Self::builder) makes a managed queue with other settings, or on another executor.
     ///
     /// If the global executor was shut down, the queue refuses all items.
     ///

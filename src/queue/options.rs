@@ -7,7 +7,7 @@ use crate::engine::item::place::Place;
 use crate::engine::item::with_options::Name;
 use crate::engine::refusal::QueueError;
 
-/// The CPU or node that the caller has named.
+/// The CPU or node that the caller has chosen for the items.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 enum Target {
     #[default]
@@ -25,7 +25,7 @@ pub(super) struct Options {
 }
 
 impl Options {
-    /// Returns the place for the items.
+    /// Returns the [`Place`] (which CPU) for the items.
     pub(super) fn place(&self, executor: &ExecutorInner) -> Result<Place, QueueError> {
         match self.target {
             Target::Here => Ok(Place::Here),
@@ -62,9 +62,10 @@ macro_rules! options {
         ///
         /// `cpu` is the number of the CPU in the executor's topology. On Linux, the topology of the machine numbers
         /// CPUs as the system does. If the executor does not use this CPU, a CPU near it takes its place. The
-        /// replacement is on the same core if possible, or else on the same cache, on the same node, or anywhere on the
-        /// machine. A given CPU is always replaced by the same CPU. If the topology has no such CPU, the method that
-        /// ends the submission returns [`QueueError::UnknownCpu`](crate::QueueError::UnknownCpu).
+        /// replacement is on the same core as `cpu` if possible, or else on the same cache, on the same node, or
+        /// anywhere on the machine. A given CPU is always replaced by the same CPU. If the topology has no CPU with
+        /// this number, the method that ends the submission returns
+        /// [`QueueError::UnknownCpu`](crate::QueueError::UnknownCpu).
         ///
         /// # Examples
         ///
@@ -91,10 +92,10 @@ macro_rules! options {
         }
 
         #[doc = concat!("Submits ", $item, " on a CPU of the NUMA node `node`: on the caller's CPU if that CPU belongs")]
-        /// to the node. Otherwise, successive submissions use the node's CPUs one after the other. If the executor uses
-        /// none of the node's CPUs, this option has no effect. It replaces an earlier [`on_cpu`](Self::on_cpu). If the
-        /// topology has no CPU of such a node, the method that ends the submission returns
-        /// [`QueueError::UnknownNode`](crate::QueueError::UnknownNode).
+        /// to the node. If the caller's CPU belongs to another node, successive submissions use the CPUs of `node` one
+        /// after the other. If the executor uses none of the node's CPUs, this option has no effect. This option
+        /// replaces an earlier [`on_cpu`](Self::on_cpu). If the topology has no CPU of a node with this number, the
+        /// method that ends the submission returns [`QueueError::UnknownNode`](crate::QueueError::UnknownNode).
         ///
         /// # Examples
         ///

@@ -11,15 +11,15 @@ use crate::join::JoinHandle;
 use crate::queue::WorkQueue;
 use crate::sys::wait::Until;
 
-/// A reserved place in a queue for one submission. If a submission uses a permit, it already has its place, so the
-/// queue does not refuse it as [full](QueueError::Full) for lack of a place.
+/// A reserved place in a queue for one submission. A submission that uses a permit already has its place, so the queue
+/// does not refuse the submission as [full](QueueError::Full) for lack of a place.
 ///
-/// [`WorkQueue::reserve`] returns a permit when the queue has room. So a caller can wait for room before it makes the
-/// item, for example before it takes a job from a connection. Until the permit is used or dropped, it counts like a
-/// pending item towards [`max_pending`](crate::WorkQueueBuilder::max_pending).
+/// [`WorkQueue::reserve`] returns a permit when the queue has room. So a caller can wait for room in the queue before
+/// it makes the item, for example before it takes a job from a connection. Until a permit is used or dropped, it counts
+/// towards [`max_pending`](crate::WorkQueueBuilder::max_pending), as a pending item does.
 ///
-/// Callers that wait get their permits in the order in which they began to wait. While callers wait, the queue refuses
-/// other submissions as full.
+/// Callers that wait for permits get them in the order in which they began to wait. While callers wait for permits, the
+/// queue refuses other submissions as full.
 ///
 /// # Examples
 ///
@@ -66,15 +66,14 @@ impl WorkQueue {
     /// * [`QueueError::Draining`], [`QueueError::Destroyed`] or [`QueueError::ShutDown`] if the queue refuses
     ///   submissions of the caller, or begins to refuse them while the caller waits.
     /// * [`QueueError::WouldDeadlock`] if the queue has no room, and the calling item holds the only slot in which the
-    ///   items of one of the CPUs can run. If other CPUs have items as well, these could make room, but the wait is
-    ///   refused nevertheless.
+    ///   items of one of the CPUs can run. The wait is refused even if items of other CPUs could make room.
     /// * [`QueueError::Forked`] in a forked process.
     #[doc(alias = "spawn_wait")]
     pub fn reserve(&self) -> Result<Permit, QueueError> {
         permits::reserve(&self.handle, Until::FOREVER).map(Permit::new)
     }
 
-    /// Reserves a place if the queue has room now.
+    /// Reserves a place if the queue has room for one more item now. Does not wait for room.
     ///
     /// # Examples
     ///
@@ -120,7 +119,8 @@ impl WorkQueue {
     ///
     /// # Errors
     ///
-    /// Returns the errors of [`reserve`](Self::reserve), and [`QueueError::Full`] if there is no room in time.
+    /// Returns the errors of [`reserve`](Self::reserve), and [`QueueError::Full`] if the caller gets no place before
+    /// the timeout.
     pub fn reserve_timeout(&self, timeout: Duration) -> Result<Permit, QueueError> {
         let reserved = permits::reserve(&self.handle, Until::after(timeout));
         reserved.map(Permit::new).map_err(|error| self.handle.queue().count_refusal(error))
@@ -173,8 +173,8 @@ impl WorkQueue {
     ///
     /// # Errors
     ///
-    /// The future returns the errors of [`reserve`](Self::reserve). It returns [`QueueError::WouldDeadlock`] only
-    /// under [`block_on`](crate::blocking::block_on).
+    /// The future returns the errors of [`reserve`](Self::reserve). The future returns [`QueueError::WouldDeadlock`]
+    /// only under [`block_on`](crate::blocking::block_on).
     pub fn reserve_async(&self) -> impl Future<Output = Result<Permit, QueueError>> + Send + Sync + use<> {
         let reserved = permits::reserve_async(&self.handle);
         async { reserved.await.map(Permit::new) }

@@ -99,12 +99,12 @@ impl WorkQueue {
     /// Runs `body` with a [`Scope`], whose items may borrow variables from outside `body`. Waits until all of these
     /// items have ended, and then returns the result of `body`.
     ///
-    /// The caller waits under a [blocking guard](crate#guards). During the wait, it never runs another item on its own
-    /// stack. There is no variant with a timeout, because items that had not ended at the timeout would still hold
-    /// their borrows. To stop early, give the items a [token](crate::ScopedSubmission::token), or
+    /// The caller waits under a [blocking guard](crate#guards). During the wait, the caller never runs another item on
+    /// its own stack. There is no variant with a timeout, because items that had not ended at the timeout would still
+    /// hold their borrows. To stop early, give the items a [token](crate::ScopedSubmission::token), or
     /// [stop](ScopedJoinHandle::stop) them through their handles. Because of the borrows, the wait at the end of a
-    /// scope is never refused as a deadlock. So the wait never ends if an item of the scope waits for something that
-    /// the caller does only after the scope.
+    /// scope is never refused as a deadlock. So a scope never ends if one of its items waits for something that the
+    /// caller does only after the scope.
     ///
     /// # Examples
     ///
@@ -125,10 +125,10 @@ impl WorkQueue {
     ///
     /// # Panics
     ///
-    /// If `body` panics, the call rethrows this panic once all items have ended. Otherwise, the call rethrows the panic
-    /// of an item, unless a join has returned that panic. If several items panicked and no join returned their panics,
-    /// one of these panics is rethrown. If the payload was lost with a leaked handle, the call panics with another
-    /// payload.
+    /// If `body` panics, the call rethrows this panic once all items have ended. If `body` does not panic, the call
+    /// rethrows the panic of an item, unless a join has returned that panic. If several items panicked and no join
+    /// returned their panics, one of these panics is rethrown. If the payload was lost with a leaked handle, the call
+    /// panics with another payload.
     ///
     /// Also panics if items of the scope never ran, because a shutdown of the executor ran out of time, or because
     /// [`destroy_now`](Self::destroy_now) ended the queue. Also panics in a process that was forked inside `body`. In
@@ -204,8 +204,8 @@ impl<'scope> Scope<'scope, '_> {
     ///
     /// # Errors
     ///
-    /// Returns the same errors as [`WorkQueue::spawn`]. They do not contain the closure, because an error that borrows
-    /// could not leave the scope. [`try_spawn`](Self::try_spawn) hands the closure back. Also returns
+    /// Returns the same errors as [`WorkQueue::spawn`]. The errors do not contain the closure, because an error that
+    /// borrows could not leave the scope. [`try_spawn`](Self::try_spawn) hands the closure back. Also returns
     /// [`QueueError::WouldDeadlock`] if the item that opened the scope holds the only slot in which the new item could
     /// run at present, as in an ordered queue. The new item could then begin only after the scope has ended, but the
     /// scope ends only after its items.
@@ -366,13 +366,13 @@ impl<T> ScopedJoinHandle<'_, T> {
         }
     }
 
-    /// Cancels the item if it has not begun. Returns whether this call cancelled the item. If so, the closure has been
-    /// dropped, the scope does not wait for the item any more, and a join returns [`JoinError::Cancelled`].
+    /// Cancels the item if it has not begun. Returns whether this call cancelled the item. If it did, the closure has
+    /// been dropped, the scope does not wait for the item any more, and a join returns [`JoinError::Cancelled`].
     pub fn cancel(&self) -> bool {
         self.raw().cancel()
     }
 
-    /// Cancels the item as [`cancel`](Self::cancel) does. If the item has begun, asks it to stop instead. See
+    /// Cancels the item as [`cancel`](Self::cancel) does or, if the item has begun, asks it to stop. See
     /// [`JoinHandle::stop`](crate::JoinHandle::stop).
     ///
     /// # Examples

@@ -15,8 +15,8 @@ use crate::queue::scope::ScopedJoinHandle;
 
 /// The submission of one item of a [`Scope`], with options: see [`Scope::item`].
 ///
-/// The options are those of a [`Submission`](crate::Submission), except a delay and a permit. They can be combined in
-/// every way and in any order.
+/// The options are those of a [`Submission`](crate::Submission), except a delay and a permit. These options can be
+/// combined in every way and in any order.
 ///
 /// # Examples
 ///
@@ -111,17 +111,17 @@ impl<'scope, F> ScopedSubmission<'scope, '_, F> {
 
     /// Makes the item cancellable by `token`. The item's own token becomes a [child](CancelToken::child) of `token`.
     ///
-    /// If the token is cancelled before the item begins, the item does not run. A join of such an item drops the
-    /// closure, and returns [`JoinError::Cancelled`](crate::JoinError::Cancelled) at once. If the item is not joined,
-    /// the scope waits until a worker reaches the item. A cancelled item does not make the scope panic.
+    /// If the token is cancelled before the item begins, the item does not run. A join of a cancelled item drops the
+    /// item's closure, and returns [`JoinError::Cancelled`](crate::JoinError::Cancelled) at once. If a cancelled item
+    /// is not joined, the scope waits until a worker reaches the item. A cancelled item does not make the scope panic.
     pub fn token(mut self, token: &CancelToken) -> Self {
         self.leash.holds(token);
         self
     }
 
     /// Sets the time by which the item must begin, as [`Submission::deadline`](crate::Submission::deadline) does. An
-    /// item that is too late does not make the scope panic. If such an item is not joined, the scope waits until a
-    /// worker reaches the item.
+    /// item that is too late does not make the scope panic. If an item that is too late is not joined, the scope waits
+    /// until a worker reaches the item.
     pub fn deadline(mut self, deadline: Instant) -> Self {
         self.leash.ends_at(deadline);
         self

@@ -57,12 +57,12 @@ impl WorkQueue {
         self.handle.queue().spawn::<F, T>(place, closure).map(JoinHandle::new)
     }
 
-    /// Queues a closure that runs once, without a handle to join or cancel it. This is cheaper than calling
+    /// Queues a closure that runs once, without a handle to join or cancel it. This call is cheaper than calling
     /// [`spawn`](Self::spawn) and dropping the handle. A [`flush`](Self::flush) waits for the item as for any other
     /// item.
     ///
-    /// The worker that runs the closure drops its result, which may be of any type. If the closure panics, only the
-    /// executor's [`panic_handler`](crate::ExecutorBuilder::panic_handler) learns of the panic.
+    /// The worker that runs the closure drops the closure's result, which may be of any type. If the closure panics,
+    /// only the executor's [`panic_handler`](crate::ExecutorBuilder::panic_handler) learns of the panic.
     ///
     /// # Examples
     ///
@@ -99,12 +99,12 @@ impl WorkQueue {
     }
 
     /// Queues a reusable item. Returns true if this call made the item pending. Returns false if the item was pending
-    /// already. The pending run then sees everything that was written before this call. After the last submission, the
-    /// item always runs at least once more, unless it is cancelled.
+    /// already. A run that was already pending sees everything that was written before this call. After the last
+    /// submission, the item always runs at least once more, unless it is cancelled.
     ///
     /// At most one worker executes the item at a time. If the item is queued while it runs, it runs again afterwards.
-    /// This also holds if the item queues itself, or is queued on another queue. The new run takes a slot of the queue
-    /// on which the item was queued for this run, and follows the order of that queue.
+    /// It also runs again if it queues itself, or if it is queued on another queue while it runs. The new run takes a
+    /// slot of the queue on which the item was queued for this run, and follows the order of that queue.
     ///
     /// [`item`](Self::item) submits the item with options, such as a CPU or a delay.
     ///

@@ -25,12 +25,12 @@ mod to;
 /// The submission of one item, with options: see [`WorkQueue::item`].
 ///
 /// Each submission has three options: the CPU or node ([`on_cpu`](Self::on_cpu), [`on_node`](Self::on_node)), a delay
-/// ([`after`](Self::after)) and a permit ([`with`](Self::with)). The submission of a closure has four more: a name
-/// ([`named`](Self::named)), a [`token`](Self::token), a deadline ([`deadline`](Self::deadline),
+/// ([`after`](Self::after)) and a permit ([`with`](Self::with)). The submission of a closure has four more options: a
+/// name ([`named`](Self::named)), a [`token`](Self::token), a deadline ([`deadline`](Self::deadline),
 /// [`within`](Self::within)) and a number of [`bytes`](Self::bytes). The options can be combined in every way and in
-/// any order. A [`Work`] gets its name from [`Work::named`] instead. It takes neither a token nor a deadline, because
-/// several submissions may lead to one run, and each run has [its own token](crate::cancel_token). It takes no bytes,
-/// because it occupies memory even while it is not pending. One of these methods ends the submission:
+/// any order. A [`Work`] gets its name from [`Work::named`] instead. A `Work` takes neither a token nor a deadline,
+/// because several submissions may lead to one run, and each run has [its own token](crate::cancel_token). A `Work`
+/// takes no bytes, because it occupies memory even while it is not pending. One of these methods ends the submission:
 ///
 /// | item | ended by | result |
 /// |---|---|---|
@@ -40,11 +40,11 @@ mod to;
 /// | [`Work`] | [`enqueue`](Self::enqueue) | whether this call made the item pending |
 /// | [`Work`] | [`reschedule`](Self::reschedule) | whether a pending run was replaced |
 ///
-/// If an option is wrong, the method that ends the submission returns an error, with the closure. Nothing else changes.
+/// If an option is wrong, the method that ends the submission returns an error with the closure, and changes nothing.
 ///
-/// A closure that runs once costs one allocation more if it has a name or bytes. So does a closure whose queue has a
-/// [hook](crate::WorkQueueBuilder::carry), and any closure while a subscriber receives traces. A
-/// [token](Self::token) or a deadline costs about four.
+/// A closure that runs once costs one allocation more if it has a name or bytes. A closure also costs one allocation
+/// more if its queue has a [hook](crate::WorkQueueBuilder::carry), or while a subscriber receives traces. A
+/// [token](Self::token) or a deadline costs about four allocations.
 ///
 /// # Examples
 ///
@@ -107,8 +107,8 @@ impl<I> Submission<'_, I> {
 impl<I> Submission<'_, I> {
     /// Queues the item in a place that was [reserved](WorkQueue::reserve), so the queue does not refuse the item for
     /// lack of a place. An item with a delay needs no place yet, so its submission gives the place back. A submission
-    /// that is refused for another reason also gives it back. If the permit is for another queue, the method that ends
-    /// the submission returns [`QueueError::ForeignPermit`].
+    /// that is refused for another reason also gives its place back. If the permit is for another queue, the method
+    /// that ends the submission returns [`QueueError::ForeignPermit`].
     ///
     /// # Examples
     ///
@@ -221,9 +221,9 @@ impl<I> Submission<'_, I> {
     /// the delay that [`after`](Self::after) sets or, without that option, after one period.
     ///
     /// Calls never overlap, so the closure may change what it owns. Ticks, which are the times at which calls are due,
-    /// come one period apart, so the calls do not drift. A tick is missed if the call for an earlier tick has not ended
-    /// by then, or has not even begun. A missed tick leads to no call, and is counted as missed. A panic ends only the
-    /// call in which it happens.
+    /// come one period apart, so the calls do not drift. A tick is missed if the call for an earlier tick has not
+    /// ended, or has not even begun, when the tick comes. A missed tick leads to no call, and is counted as missed. A
+    /// panic ends only the call in which it happens.
     ///
     /// # Examples
     ///
@@ -295,8 +295,8 @@ impl<I: Borrow<Work>> Submission<'_, I> {
     ///
     /// Returns the errors of [`WorkQueue::enqueue`], and those of [`on_cpu`](Self::on_cpu) and
     /// [`on_node`](Self::on_node). If the item has a delay, [`QueueError::Full`] is returned only if the full queue
-    /// still holds a cancelled submission of the same item. This can happen only in an ordered queue, in a bh queue, or
-    /// in a queue that is being flushed.
+    /// still holds a cancelled submission of the same item. This refusal can happen only in an ordered queue, in a bh
+    /// queue, or in a queue that is being flushed.
     pub fn enqueue(self) -> Result<bool, QueueError> {
         let Self { queue, item, options, permit, .. } = self;
         let (place, kept) = places(queue, &options, permit)?;

@@ -12,23 +12,24 @@ use super::builder::{Kind, WorkQueueBuilder};
 
 impl WorkQueueBuilder {
     /// Sets the queue's weight, from 1 to 10 000. In each pool that the queue uses together with other queues, the
-    /// weight determines its share of the CPU time. The lengths of the queues' backlogs and items do not change this
-    /// share. A queue without this setting has no share of its own. The items of all such queues start about in the
-    /// order in which they were queued, so an item of one queue may wait behind the backlogs of the others.
+    /// weight determines the queue's share of the CPU time. The lengths of the queues' backlogs and items do not change
+    /// this share. A queue without this setting has no share of its own. The items of all queues without weights start
+    /// about in the order in which they were queued, so an item of one queue may wait behind the backlogs of the
+    /// others.
     ///
     /// While several queues have items that wait in a pool, each of these queues gets CPU time in proportion to its
     /// weight. All queues without weights count as one queue with the weight 100. If only one queue has waiting items,
     /// it gets all of the pool's workers. If a queue uses less than its share, its first waiting item starts as soon as
-    /// a worker of the pool has ended an item. Only an item of one kind may start before it: the first waiting item of
-    /// another queue that also uses less than its share. If several workers run and the items of the other queues have
-    /// suddenly become much shorter, one item of this queue may wait for some 100 ms of their CPU time. A queue cannot
-    /// save up time: it loses the share that it does not use while it has no items.
+    /// a worker of the pool has ended an item. Only the first waiting item of another queue that also uses less than
+    /// its share may start before this item. If several workers run and the items of the other queues have suddenly
+    /// become much shorter, one item of this queue may wait for some 100 ms of the other queues' CPU time. A queue
+    /// cannot save up time: it loses the share that it does not use while it has no items.
     ///
     /// Weights change neither the order of a queue's items nor the queue's limits. While an item waits for a slot of
     /// `max_active`, it does not compete for a worker. The pool charges items for the CPU time that they use, but not
     /// for the time for which they sleep. An item that moves to another pod, or that a rescuer takes, is charged for
-    /// the length that the pool expects, and for 100 ms at most. The pool does not charge for the CPU time of an item
-    /// that its issuer runs ([`WhenFull::CallerRuns`](crate::WhenFull::CallerRuns)), or of the parts of
+    /// the length that the pool expects, and for 100 ms at most. The pool charges no CPU time for an item that its
+    /// issuer runs ([`WhenFull::CallerRuns`](crate::WhenFull::CallerRuns)). It also charges none for the parts of
     /// [forks](crate::join) that other threads than the forking one run.
     ///
     /// High-priority queues use other pools than normal queues, with or without weights. Each pool divides only its own
@@ -38,10 +39,10 @@ impl WorkQueueBuilder {
     /// An item of a weighted queue takes the pool's lock when it is queued and when it starts. While weighted queues
     /// have waiting items, or have used more than their share, the pool's workers take the lock for each item. The pool
     /// remembers what a queue has used, even if the queue is gone, until the other queues have caught up or a worker
-    /// finds no item. If several queues then share the pool, the workers also read their CPU clocks for each item, so
-    /// items should run for several microseconds. At other times, this setting does not change the cost of queues
-    /// without weights. [`WorkQueue::set_weight`](crate::WorkQueue::set_weight) can change the weight later. A bh queue
-    /// cannot have a weight.
+    /// finds no item. If several queues share the pool during this time, the workers also read their CPU clocks for
+    /// each item, so items should run for several microseconds. At all other times, weights do not change the cost of
+    /// queues without weights. [`WorkQueue::set_weight`](crate::WorkQueue::set_weight) can change the weight later. A
+    /// bh queue cannot have a weight.
     ///
     /// # Examples
     ///

@@ -8,13 +8,13 @@ use crate::sys::wait::Until;
 use crate::work::Work;
 
 impl Work {
-    /// Cancels a pending submission. Returns whether there was one. Does not wait for a run that has begun.
+    /// Cancels a pending submission. Returns whether a submission was pending. Does not wait for a run that has begun.
     ///
     /// When a queued item is cancelled, it leaves an empty place in the queue, until a worker reaches that place. If
-    /// the item is queued again before then, on the same queue and to the same pool, it gets this place back. In
-    /// ordered and bh queues, it never gets a place back. While a flush of the queue waits, the item gets a place back
-    /// under two conditions: the place is the one that it took last, and it took this place after the flush had begun.
-    /// If the item is armed (waits for its timer), the timer is removed immediately.
+    /// the item is queued again on the same queue and to the same pool before a worker reaches the empty place, the
+    /// item gets this place back. In ordered and bh queues, an item never gets a place back. While a flush of the queue
+    /// waits, an item gets back only the place that it took last, and only if it took this place after the flush had
+    /// begun. If the item is armed (waits for its timer), the timer is removed immediately.
     ///
     /// # Examples
     ///
@@ -32,7 +32,8 @@ impl Work {
     }
 
     /// Cancels a pending submission, and asks a run that has begun to stop. Returns whether a submission was pending.
-    /// Does not wait for the run. To wait for its end, call [`cancel_and_wait`](Self::cancel_and_wait) afterwards.
+    /// Does not wait for the run. To wait for the end of the run, call [`cancel_and_wait`](Self::cancel_and_wait)
+    /// afterwards.
     ///
     /// In the run, [`is_cancelled`](crate::is_cancelled) becomes true, and the [waits that can be
     /// cancelled](crate::guide::cancellation) end early. Later runs are not affected. But a [periodic
@@ -56,7 +57,7 @@ impl Work {
     }
 
     /// Cancels a pending submission, and waits under a blocking guard for a run that has begun. Returns whether a
-    /// submission was pending. Afterwards the item is neither pending nor running, until a thread queues it again.
+    /// submission was pending. After this call, the item is neither pending nor running until a thread queues it again.
     ///
     /// While the call waits, each submission of the item is refused with
     /// [`QueueError::Disabled`](crate::QueueError::Disabled), even if the item queues itself.
@@ -80,8 +81,8 @@ impl Work {
     /// # Errors
     ///
     /// Returns [`WaitError::WouldDeadlock`] if the caller is the item itself, and [`WaitError::Forked`] in a forked
-    /// process. In both cases, nothing is cancelled. A debug build also returns `WouldDeadlock` if the wait closes a
-    /// cycle of items. In that case, a pending submission has been cancelled.
+    /// process. A call by the item itself, or in a forked process, cancels nothing. A debug build also returns
+    /// `WouldDeadlock` if the wait closes a cycle of items, after it has cancelled a pending submission.
     #[doc(alias = "cancel_sync")]
     #[doc(alias = "cancel_work_sync")]
     #[doc(alias = "cancel_delayed_work_sync")]
@@ -125,7 +126,7 @@ impl Work {
         self.item.cancel_and_wait(until)
     }
 
-    /// Disables the item. This cancels a pending submission, and refuses every later submission until
+    /// Disables the item: cancels a pending submission, and refuses every later submission until
     /// [`enable`](Self::enable) has been called as many times as `disable`. Returns whether a submission was pending.
     /// Does not wait for a run that has begun.
     ///
@@ -155,8 +156,8 @@ impl Work {
     }
 
     /// Disables the item, as [`disable`](Self::disable) does, and waits under a blocking guard for a run that has
-    /// begun. Call this before you free a resource that the item needs. Afterwards, the item does not run even if other
-    /// threads try to queue it.
+    /// begun. Call this function before you free a resource that the item needs. After this call, the item does not run
+    /// even if other threads try to queue it.
     ///
     /// # Examples
     ///
@@ -177,8 +178,9 @@ impl Work {
     /// # Errors
     ///
     /// Returns [`WaitError::WouldDeadlock`] if the caller is the item itself, and [`WaitError::Forked`] in a forked
-    /// process. In both cases, nothing is changed. A debug build also returns `WouldDeadlock` if the wait closes a
-    /// cycle of items. In that case, a pending submission has been cancelled, but the item is not disabled.
+    /// process. A call by the item itself, or in a forked process, changes nothing. A debug build also returns
+    /// `WouldDeadlock` if the wait closes a cycle of items, and then has cancelled a pending submission, but has not
+    /// disabled the item.
     #[doc(alias = "disable_sync")]
     #[doc(alias = "disable_work_sync")]
     #[doc(alias = "disable_delayed_work_sync")]
@@ -210,9 +212,9 @@ impl Work {
         self.item.disable_and_wait(until)
     }
 
-    /// Undoes one [`disable`](Self::disable). Returns true if no other `disable` is in effect. In that case, the item
-    /// can be queued again. Submissions that were refused while the item was disabled are not repeated. To make up for
-    /// them, queue the item once more if this call returns true.
+    /// Undoes one [`disable`](Self::disable). Returns true if no other `disable` is in effect, so that the item can be
+    /// queued again. Submissions that were refused while the item was disabled are not repeated. To make up for refused
+    /// submissions, queue the item once more if this call returns true.
     ///
     /// # Examples
     ///

@@ -27,7 +27,7 @@ pub enum RecvCancellableError {
     Cancelled(Cancelled),
 }
 
-/// The reason for which [`Sender::send_cancellable`] did not send the message. Also contains the message.
+/// The reason for which [`Sender::send_cancellable`] did not send the message. The error also contains the message.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum SendCancellableError<T> {
     /// All receivers are gone.
@@ -38,7 +38,7 @@ pub enum SendCancellableError<T> {
 
 impl<T> Receiver<T> {
     /// Receives a message as [`recv`](Self::recv) does, but stops waiting when the calling item is
-    /// [cancelled](crate::is_cancelled). If the item is cancelled, no message is received, even if there is one.
+    /// [cancelled](crate::is_cancelled). If the item is cancelled, it receives no message, even if the channel has one.
     ///
     /// # Examples
     ///
@@ -93,7 +93,8 @@ impl<T> Receiver<T> {
 
 impl<T> Sender<T> {
     /// Sends a message as [`send`](Self::send) does, but stops waiting when the calling item is
-    /// [cancelled](crate::is_cancelled). If the item is cancelled, the message is not sent, even if there is room.
+    /// [cancelled](crate::is_cancelled). If the item is cancelled, the message is not sent, even if the channel has
+    /// room.
     ///
     /// # Examples
     ///
@@ -174,7 +175,7 @@ impl Stop {
         Self { cancelled, late: deadline.map_or_else(never, crossbeam_channel::at), _watch }
     }
 
-    /// Returns the reason why the token is cancelled. The caller has already seen that it is.
+    /// Returns the reason why the token is cancelled. The caller has already seen that the token is cancelled.
     fn reason(token: &Token) -> Cancelled {
         token.reason().unwrap_or(Cancelled::DeadlinePassed)
     }

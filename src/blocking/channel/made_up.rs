@@ -14,8 +14,8 @@ use crate::sys::{clock, machine};
 /// know.
 static CHANNELS: u8 = 0;
 
-/// A part of each sender and receiver. When it is dropped, it wakes the threads that wait for a channel on the made-up
-/// machine.
+/// A field of each sender and receiver. When this field is dropped, it wakes the threads that wait for a channel on the
+/// made-up machine.
 pub(super) struct End;
 
 impl Drop for End {
@@ -36,7 +36,8 @@ pub(super) fn moved<R>(result: R) -> R {
     result
 }
 
-/// Fails the test run if the channel has no capacity. A made-up machine cannot send a message through such a channel.
+/// Fails the test run if the channel has capacity 0. On a made-up machine, no message can pass through a channel of
+/// capacity 0.
 fn check_capacity<T>(sender: &Sender<T>) {
     machine::fail_if(sender.capacity() == Some(0), || {
         "a message cannot be sent through a channel of capacity 0: give the channel room for one message"

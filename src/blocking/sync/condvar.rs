@@ -144,7 +144,7 @@ impl Condvar {
     /// [cancelled](crate::is_cancelled). When the call returns, the mutex is locked again in any case.
     ///
     /// [`notify_one`](Self::notify_one) prefers a thread in a wait that cannot be cancelled. If there is no such
-    /// thread, it wakes all threads in cancellable waits.
+    /// thread, `notify_one` wakes all threads in cancellable waits.
     ///
     /// # Examples
     ///
@@ -225,7 +225,7 @@ impl Condvar {
         Ok(())
     }
 
-    /// Does the same as [`wait`](Self::wait), but waits for `timeout` at most. Returns whether it timed out.
+    /// Does the same as [`wait`](Self::wait), but waits for `timeout` at most. Returns whether the wait timed out.
     ///
     /// # Panics
     ///
@@ -237,7 +237,7 @@ impl Condvar {
         self.locked(guard, |inner| WaitTimeoutResult(self.usual.wait_for(inner, timeout).timed_out()))
     }
 
-    /// Does the same as [`wait`](Self::wait), but waits until `deadline` at most. Returns whether it timed out.
+    /// Does the same as [`wait`](Self::wait), but waits until `deadline` at most. Returns whether the wait timed out.
     ///
     /// # Panics
     ///
@@ -268,8 +268,8 @@ impl Condvar {
         }
     }
 
-    /// Does the same as [`wait_while`](Self::wait_while), but waits for `timeout` at most. Returns whether it timed
-    /// out. After a timeout, the condition is not checked again, so it may be false.
+    /// Does the same as [`wait_while`](Self::wait_while), but waits for `timeout` at most. Returns whether the wait
+    /// timed out. After a timeout, the condition is not checked again, so the condition may be false.
     ///
     /// # Panics
     ///
@@ -284,8 +284,8 @@ impl Condvar {
         self.wait_while_by(guard, condition, clock::present().checked_add(timeout))
     }
 
-    /// Does the same as [`wait_while`](Self::wait_while), but waits until `deadline` at most. Returns whether it timed
-    /// out. After a timeout, the condition is not checked again, so it may be false.
+    /// Does the same as [`wait_while`](Self::wait_while), but waits until `deadline` at most. Returns whether the wait
+    /// timed out. After a timeout, the condition is not checked again, so the condition may be false.
     ///
     /// # Panics
     ///
@@ -337,13 +337,13 @@ impl Condvar {
         if !machine::listens() {
             return None;
         }
-        // A thread may notify without the mutex, between the caller's check of its data and the wait. So this is a
-        // point, at which such a thread can run.
+        // A thread may notify without the mutex, between the caller's check of its data and the wait. So the made-up
+        // machine may run such a thread here.
         machine::step();
         let (key, until) = (self.key(), deadline.map(clock::time));
         if until.is_some_and(|until| machine::now().is_some_and(|now| until <= now)) {
-            // The time has come already. A thread with such a timeout polls, so it first lets the other threads take
-            // their turns. They may need the mutex.
+            // The deadline has already passed. A thread that waits with a passed deadline polls, so it first lets the
+            // other threads take their turns. The other threads may need the mutex.
             blocking(|| MutexGuard::unlocked(guard, machine::yield_now));
             return Some(WaitTimeoutResult(true));
         }

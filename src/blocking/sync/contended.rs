@@ -9,16 +9,16 @@ use crate::blocking::guard::{blocking, may_block};
 use crate::engine::worker::worker_thread;
 use crate::sys::{clock, machine};
 
-/// The time for which an item that waits for a lock keeps its place: no other item starts instead of it. The system
-/// adds slack to short sleeps, usually 50 µs. Most locks are held for a shorter time than this slack. If each wait let
-/// another item start, that item would soon want the same lock, and many threads would queue for the lock. The time is
-/// short. So even an item that waits for long hardly delays the items behind it.
+/// The time for which an item that waits for a lock keeps its place. During this time, no other item starts in its
+/// place. The system adds slack to short sleeps, usually 50 µs. Most locks are held for a shorter time than this slack.
+/// If each wait let another item start, that item would soon want the same lock, and many threads would queue for the
+/// lock. `MOMENT` is short, so even an item that waits for a long time hardly delays the items behind it.
 const MOMENT: Duration = Duration::from_micros(20);
 
 /// Takes a lock by calling `lock`. Returns whether the lock was taken. On a worker, the first call of `lock` waits for
-/// [`MOMENT`] at most, in a [`may_block`] guard. If that is not enough, a second call waits in a blocking guard. `lock`
-/// gets the time until which it may wait, or `None` if there is no limit, and returns whether it took the lock.
-/// `attempt` does the same as `lock`, but does not wait. `key` is the address of the lock.
+/// [`MOMENT`] at most, in a [`may_block`] guard. If the first call does not take the lock, a second call of `lock`
+/// waits in a blocking guard. `lock` gets the time until which it may wait, or `None` if there is no limit, and returns
+/// whether it took the lock. `attempt` does the same as `lock`, but does not wait. `key` is the address of the lock.
 #[cold]
 pub(super) fn take(
     key: usize,
@@ -66,14 +66,14 @@ fn holds(key: usize) -> bool {
     true
 }
 
-/// Notes that the calling thread has released a lock. On a made-up machine, wakes the threads that wait for it.
+/// Notes that the calling thread has released a lock. On a made-up machine, wakes the threads that wait for the lock.
 #[inline]
 pub(super) fn released(key: usize) {
     machine::released(key);
 }
 
 /// Notes that the calling thread has downgraded a lock. On a made-up machine, wakes the threads that wait for the lock.
-/// They may now be able to take it, although the calling thread still holds it.
+/// The woken threads may be able to take the lock, although the calling thread still holds it.
 #[inline]
 pub(super) fn downgraded(key: usize) {
     machine::wake_object(key, true);
@@ -112,7 +112,7 @@ mod tests {
         queue.spawn(wait).unwrap().join().unwrap()
     }
 
-    /// spec: C7.2 (guarded when contended)
+    /// spec: C7.2 (an item waits for a held lock in a `may_block` guard for 20 µs, and then in a blocking guard)
     #[test]
     fn a_waiting_item_may_block_for_a_moment_and_then_blocks() {
         let (has_it, asked) = asked(None, false);
@@ -122,7 +122,7 @@ mod tests {
         assert!(first.contains("MayBlock") && then.contains("Blocked"), "{asked:?}");
     }
 
-    /// spec: C7.2 (guarded when contended)
+    /// spec: C7.2 (an item that gets a held lock within 20 µs waits only in a `may_block` guard)
     #[test]
     fn a_lock_that_is_free_in_a_moment_is_no_block() {
         let (has_it, asked) = asked(None, true);
@@ -144,7 +144,8 @@ mod tests {
         assert_eq!(deadline(Duration::MAX), None);
     }
 
-    /// spec: C7: on a thread that is not a worker, nothing is added.
+    /// spec: C7: a thread that is not a worker waits for a lock with one call of `lock`, which gets the caller's
+    /// deadline.
     #[test]
     fn a_thread_that_is_not_a_worker_waits_once() {
         for deadline in [None, Some(Instant::now() + LONG)] {

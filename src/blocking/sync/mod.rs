@@ -1,10 +1,11 @@
 //! parking_lot's `Mutex`, `RwLock` and `Condvar`, with guards around their waits.
 //!
 //! A thread takes a free lock as in parking_lot, at the same cost. Most held locks become free soon. So a waiting item
-//! keeps its place for the first 20 µs, as in [`may_block`](crate::may_block): no other item starts instead of it. With
-//! the slack of the system's timers, this time is about 70 µs. If an item gave up its place at once, a lock that many
-//! items want would start a crowd of threads. After these 20 µs, the item waits under a [guard](crate::BlockingGuard).
-//! There is no poisoning: if a thread panics while it holds a lock, the lock is simply released.
+//! keeps its place for the first 20 µs, as in [`may_block`](crate::may_block). During this time, no other item starts
+//! in its place. With the slack of the system's timers, this time is about 70 µs. If an item gave up its place at once,
+//! a lock that many items want would start a crowd of threads. After these 20 µs, the item waits under a
+//! [guard](crate::BlockingGuard). There is no poisoning: if a thread panics while it holds a lock, the lock is simply
+//! released.
 //!
 //! The types are [`lock_api`]'s, with the raw locks [`RawMutex`] and [`RawRwLock`]. The types have mapped guards,
 //! upgradable reads, fair unlocks and timeouts. The feature `arc_lock` of `lock_api` adds guards that keep their lock
@@ -12,8 +13,8 @@
 //!
 //! An item that waits for a lock gives up its place, but the holder of the lock makes progress only if it has a CPU. So
 //! hold a lock only while you touch the data, and not across other waits. If many items each hold the same lock for
-//! 100 µs or more, the waits for it outlast the 20 µs. Each of these waits allows another item to start, and that item
-//! soon waits for the lock, too. In this case, only [`max_active`](crate::WorkQueueBuilder::max_active) and
+//! 100 µs or more, the waits for the lock last longer than 20 µs. Each of these waits allows another item to start, and
+//! that item soon waits for the lock, too. Then only [`max_active`](crate::WorkQueueBuilder::max_active) and
 //! [`max_threads`](crate::ExecutorBuilder::max_threads) bound the number of threads.
 //!
 //! # Examples
@@ -103,7 +104,7 @@ pub type MappedMutexGuard<'a, T> = lock_api::MappedMutexGuard<'a, RawMutex, T>;
 /// An uncontended lock costs the same as parking_lot's. Only an item that has to wait enters a guard. A waiting writer
 /// keeps new readers out. So a thread that holds a read lock must not lock it again, except with
 /// [`read_recursive`](lock_api::RwLock::read_recursive). There is one exception: after the first 20 µs of its wait, an
-/// item that waits to write enters its guard. New readers may get in at this moment.
+/// item that waits to write enters its guard. At this moment, new readers may get the lock.
 ///
 /// # Examples
 ///

@@ -27,8 +27,8 @@ pub struct RawMutex(parking_lot::Mutex<()>);
 impl RawMutex {
     #[inline]
     fn raw(&self) -> &parking_lot::RawMutex {
-        // SAFETY: only the trait's functions unlock the raw lock, and their callers hold it. No guard of the inner
-        // mutex exists at the same time, except in `with_guard`, which says why that is sound.
+        // SAFETY: only the trait's functions unlock the raw lock, and the callers of these functions hold the lock. A
+        // guard of the inner mutex exists only in `with_guard`, which says why such a guard is sound.
         unsafe { self.0.raw() }
     }
 
@@ -42,7 +42,7 @@ impl RawMutex {
         &self,
         f: impl FnOnce(&mut parking_lot::MutexGuard<'_, ()>) -> R,
     ) -> R {
-        // SAFETY: the caller holds the lock. The guard is never dropped, so the lock stays the caller's.
+        // SAFETY: the caller holds the lock. The guard is never dropped, so the caller still holds the lock afterwards.
         let mut guard = ManuallyDrop::new(unsafe { self.0.make_guard_unchecked() });
         f(&mut guard)
     }
@@ -102,7 +102,8 @@ unsafe impl lock_api::RawMutex for RawMutex {
     }
 }
 
-// SAFETY: as above. `bump` is the trait's default, which calls `unlock_fair` and `lock`.
+// SAFETY: the function calls the function of parking_lot's raw lock that has the same contract. `bump` is the trait's
+// default, which calls `unlock_fair` and `lock`.
 unsafe impl lock_api::RawMutexFair for RawMutex {
     /// # Safety
     ///
@@ -115,7 +116,7 @@ unsafe impl lock_api::RawMutexFair for RawMutex {
     }
 }
 
-// SAFETY: as above.
+// SAFETY: the functions call parking_lot's raw lock, which fulfils the contract of this trait.
 unsafe impl lock_api::RawMutexTimed for RawMutex {
     type Duration = Duration;
     type Instant = Instant;

@@ -99,7 +99,7 @@ impl RawRwLock {
             // no other attempt.
             Some(until) => unsafe { self.0.try_upgrade_until(until) },
             None => {
-                // SAFETY: as above.
+                // SAFETY: the caller holds the upgradable lock.
                 unsafe { self.0.upgrade() };
                 true
             }
@@ -110,7 +110,7 @@ impl RawRwLock {
     /// Releases the upgradable lock by calling `unlock`.
     ///
     /// If threads wait, parking_lot 0.12 releases an upgradable lock with a relaxed read-modify-write. The fence adds
-    /// the release that it lacks:
+    /// the release ordering that this read-modify-write lacks:
     ///
     /// ```text
     /// reader:  reads the value, and unlocks (fence, relaxed)
@@ -143,7 +143,7 @@ impl RawRwLock {
 
 /// Issues a fence after a successful upgrade, and returns `success`. parking_lot 0.12 upgrades with a relaxed
 /// read-modify-write if there is a deadline, or if the first compare-and-exchange of `try_upgrade` fails. The fence
-/// adds the acquire that such an upgrade lacks:
+/// adds the acquire ordering that such an upgrade lacks:
 ///
 /// ```text
 /// reader:  reads the value, and unlocks (release)
@@ -221,7 +221,8 @@ unsafe impl lock_api::RawRwLock for RawRwLock {
     }
 }
 
-// SAFETY: as above. Its two `bump` functions are the trait's defaults, each of which unlocks and locks.
+// SAFETY: each function calls the function of parking_lot's raw lock that has the same contract. The two `bump`
+// functions are the trait's defaults, each of which unlocks and locks.
 unsafe impl lock_api::RawRwLockFair for RawRwLock {
     /// # Safety
     ///
@@ -244,7 +245,7 @@ unsafe impl lock_api::RawRwLockFair for RawRwLock {
     }
 }
 
-// SAFETY: as above.
+// SAFETY: the function calls parking_lot's raw lock, which fulfils the contract of this trait.
 unsafe impl lock_api::RawRwLockDowngrade for RawRwLock {
     /// # Safety
     ///
@@ -257,7 +258,7 @@ unsafe impl lock_api::RawRwLockDowngrade for RawRwLock {
     }
 }
 
-// SAFETY: as above.
+// SAFETY: the functions call parking_lot's raw lock, which fulfils the contract of this trait.
 unsafe impl lock_api::RawRwLockTimed for RawRwLock {
     type Duration = Duration;
     type Instant = Instant;
@@ -279,7 +280,7 @@ unsafe impl lock_api::RawRwLockTimed for RawRwLock {
     }
 }
 
-// SAFETY: as above.
+// SAFETY: the functions call parking_lot's raw lock, which fulfils the contract of this trait.
 unsafe impl lock_api::RawRwLockRecursive for RawRwLock {
     #[inline]
     fn lock_shared_recursive(&self) {
@@ -294,7 +295,7 @@ unsafe impl lock_api::RawRwLockRecursive for RawRwLock {
     }
 }
 
-// SAFETY: as above.
+// SAFETY: the functions call parking_lot's raw lock, which fulfils the contract of this trait.
 unsafe impl lock_api::RawRwLockRecursiveTimed for RawRwLock {
     fn try_lock_shared_recursive_for(&self, timeout: Duration) -> bool {
         self.try_lock_shared_recursive() || self.lock_shared_recursive_contended(contended::deadline(timeout))
@@ -305,7 +306,8 @@ unsafe impl lock_api::RawRwLockRecursiveTimed for RawRwLock {
     }
 }
 
-// SAFETY: as above.
+// SAFETY: the functions call parking_lot's raw lock, which fulfils the contract of this trait except for some memory
+// orderings. `upgraded` and `release_upgradable` add these orderings.
 unsafe impl lock_api::RawRwLockUpgrade for RawRwLock {
     #[inline]
     fn lock_upgradable(&self) {
@@ -356,7 +358,8 @@ unsafe impl lock_api::RawRwLockUpgrade for RawRwLock {
     }
 }
 
-// SAFETY: as above.
+// SAFETY: the functions call parking_lot's raw lock, which fulfils the contract of this trait except for a release
+// ordering. `release_upgradable` and `bump_upgradable` add this ordering.
 unsafe impl lock_api::RawRwLockUpgradeFair for RawRwLock {
     /// # Safety
     ///
@@ -368,8 +371,8 @@ unsafe impl lock_api::RawRwLockUpgradeFair for RawRwLock {
     }
 
     /// Hands the lock to a waiting thread, and waits until the lock is free again. The trait's default calls
-    /// `unlock_upgradable_fair`, which parking_lot 0.12 makes fair only from time to time. Usually, the calling thread
-    /// would have the lock again before the waiting thread is awake.
+    /// `unlock_upgradable_fair`, which parking_lot 0.12 makes fair only from time to time. With this default, the
+    /// calling thread would usually have the lock again before the waiting thread is awake.
     ///
     /// # Safety
     ///
@@ -383,13 +386,13 @@ unsafe impl lock_api::RawRwLockUpgradeFair for RawRwLock {
             return self.lock_upgradable();
         }
         fence(Ordering::Release);
-        // parking_lot does not tell whether a thread waits for the lock. If none waits, the item keeps its place.
+        // parking_lot does not tell whether a thread waits for the lock. If no thread waits, the item keeps its place.
         // SAFETY: the caller holds the upgradable lock.
         may_block(|| unsafe { self.0.bump_upgradable() });
     }
 }
 
-// SAFETY: as above.
+// SAFETY: the functions call parking_lot's raw lock, which fulfils the contract of this trait.
 unsafe impl lock_api::RawRwLockUpgradeDowngrade for RawRwLock {
     /// # Safety
     ///
@@ -412,7 +415,8 @@ unsafe impl lock_api::RawRwLockUpgradeDowngrade for RawRwLock {
     }
 }
 
-// SAFETY: as above.
+// SAFETY: the functions call parking_lot's raw lock, which fulfils the contract of this trait except for an acquire
+// ordering. `upgraded` adds this ordering.
 unsafe impl lock_api::RawRwLockUpgradeTimed for RawRwLock {
     fn try_lock_upgradable_for(&self, timeout: Duration) -> bool {
         self.try_lock_upgradable() || self.lock_upgradable_contended(contended::deadline(timeout))

@@ -1,25 +1,26 @@
 //! The cancellable waits on a condition variable.
 //!
-//! These waits do not use parking_lot's condition variable, because a thread that cancels a token could not end them
-//! reliably. The cancelling thread does not hold the mutex. So its notification could come just before the waiting
-//! thread sleeps, and would be lost. Instead, threads in these waits sleep on a key of [`wait`](crate::sys::wait). A
-//! waiting thread reads the number of notifications while it holds the mutex. Then it sleeps until this number changes,
-//! or until its token is cancelled. A thread that notifies raises the number and then wakes the sleepers. A thread that
-//! cancels the token first marks the token as cancelled, and then wakes the sleepers. The module
-//! [`wait`](crate::sys::wait) says why neither wake-up is lost.
+//! The cancellable waits do not use parking_lot's condition variable, because a thread that cancels a token could not
+//! reliably end a wait on it. The cancelling thread does not hold the mutex. So a notification by the cancelling thread
+//! could come just before the waiting thread sleeps, and would be lost. Instead, threads in these waits sleep on a key
+//! of [`wait`](crate::sys::wait). A waiting thread reads the number of notifications while it holds the mutex. Then the
+//! waiting thread sleeps until this number changes, or until its token is cancelled. A thread that notifies raises the
+//! number and then wakes the sleepers. A thread that cancels the token first marks the token as cancelled, and then
+//! wakes the sleepers. The module [`wait`](crate::sys::wait) says why no wake-up is lost.
 //!
 //! One word has the number of notifications and the number of waits that no notification has ended. A notification
-//! changes both in one step. So each wait is counted by at most one notification, even if its thread still waits for
-//! the mutex.
+//! changes both numbers in one step. So each wait is counted by at most one notification, even if its thread still
+//! waits for the mutex.
 
 use crate::engine::item::token::Token;
 use crate::engine::refusal::Cancelled;
 use crate::sys::sync::{AtomicU64, Ordering};
 use crate::sys::wait::{self, Until};
 
-/// The bits that count waits. No system has so many threads.
+/// The bits that count waits. No system has 2^24 threads.
 const WAITING: u64 = (1 << 24) - 1;
-/// One notification. The other bits wrap around after 2^40 notifications. No wait ends so late after its notification.
+/// One notification. The other bits wrap around after 2^40 notifications. No thread takes so long to notice the
+/// notification that ends its wait.
 const ONE_NOTIFICATION: u64 = WAITING + 1;
 
 /// The low bits count the waits that no notification has ended. The other bits count the notifications that ended at
@@ -27,10 +28,10 @@ const ONE_NOTIFICATION: u64 = WAITING + 1;
 #[derive(Debug)]
 pub(super) struct Waits(AtomicU64);
 
-/// A wait, which ends when this value is dropped.
+/// A wait on the condition variable. The wait ends when this value is dropped.
 pub(super) struct Wait<'a> {
     waits: &'a Waits,
-    /// The number of notifications before the wait, as in the word.
+    /// The number of notifications before the wait, in the same bits as in the word of `waits`.
     seen: u64,
 }
 
@@ -60,7 +61,7 @@ impl Waits {
     fn notify_waiting(&self) -> usize {
         let end_all =
             |word: u64| (word & WAITING != 0).then_some((word & !WAITING).wrapping_add(ONE_NOTIFICATION));
-        // Release: see `is_notified`.
+        // Release: pairs with the acquire load in `is_notified`.
         let Ok(before) = self.0.fetch_update(Ordering::Release, Ordering::Relaxed, end_all) else {
             // Another notification has ended the waits, or their threads have ended them after a cancel.
             return 0;
@@ -103,8 +104,8 @@ impl Wait<'_> {
 }
 
 impl Drop for Wait<'_> {
-    /// Takes a wait that no notification has ended out of the count. A notification has already done so for each wait
-    /// that it has ended.
+    /// If no notification has ended the wait, takes the wait out of the count. A notification itself takes the waits
+    /// that it ends out of the count.
     fn drop(&mut self) {
         let still_counted = |word: u64| (word & !WAITING == self.seen).then(|| word - 1);
         _ = self.waits.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, still_counted);

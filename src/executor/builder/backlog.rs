@@ -1,27 +1,26 @@
-//! The bounds on the pending items of all queues.
+//! The executor's bounds on the number and on the bytes of the pending items of all queues.
 
 use crate::error::BuildExecutorError;
 use crate::executor::builder::ExecutorBuilder;
 
 impl ExecutorBuilder {
-    /// Limits the number of items that are accepted and have not begun, in all queues together. So the executor's
-    /// items never need more memory than the program can spare. The limit must be at least 1. By default, there is
-    /// none.
+    /// Limits the number of items that are accepted and have not begun, in all queues together. So a program can bound
+    /// the memory that its pending items need. The limit must be at least 1. By default, there is no limit.
     ///
     /// The queues share the room. A queue is full when it has eight times as many pending items as there is room left
     /// in the executor. So the queue with the longest backlog is refused first, and other queues still find room. A
     /// lone queue fills eight ninths of the room, and two queues fill eight seventeenths each. A queue without pending
-    /// items always accepts one. So the number of items can exceed the limit by one for each queue, and by a few more
-    /// if threads submit at the same moment.
+    /// items always accepts one item. So the number of items can exceed the limit by one for each queue, and by a few
+    /// more if threads submit at the same moment.
     ///
     /// A full queue refuses the item with [`QueueError::Full`](crate::QueueError::Full), makes the issuer wait, or
-    /// makes the issuer run the item itself. The queue's [`WhenFull`](crate::WhenFull) says which of these happens, as
-    /// at the queue's own [`max_pending`](crate::WorkQueueBuilder::max_pending). That limit applies, too.
-    /// [Permits](crate::Permit) count as items, and armed timers do not. When a timer fires, its item is accepted in
-    /// any case.
+    /// makes the issuer run the item itself. The queue's [`WhenFull`](crate::WhenFull) says which of these three
+    /// happens. The same setting applies if the queue has reached its own limit,
+    /// [`max_pending`](crate::WorkQueueBuilder::max_pending). [Permits](crate::Permit) count as items, and armed timers
+    /// do not. When a timer fires, its item is accepted in any case.
     ///
     /// With a limit, each submission and each start of an item changes one more counter, which all CPUs share. While
-    /// issuers wait for room, each start of an item also checks their queues for room.
+    /// issuers wait for room, each start of an item also checks the queues of these issuers for room.
     ///
     /// # Examples
     ///
@@ -59,16 +58,16 @@ impl ExecutorBuilder {
 
     /// Limits the bytes of the items that are accepted and have not begun, in all queues together. A closure counts
     /// only if its submission [says how many bytes](crate::Submission::bytes) the closure keeps in memory. By default,
-    /// there is no such limit. A limit must be at least 1.
+    /// there is no limit on these bytes. A limit must be at least 1.
     ///
     /// The queues share the room in the same way as for [`max_pending`](Self::max_pending). A queue is full when its
-    /// pending items have eight times as many bytes as there is room left. A queue whose pending items have no bytes
-    /// always accepts one item, of any size. So the bytes can exceed the limit by one item for each queue. Both limits
-    /// can be set, and apply together.
+    /// pending items have eight times as many bytes as there is room left in the executor. A queue whose pending items
+    /// have no bytes always accepts one item, of any size. So the bytes can exceed the limit by one item for each
+    /// queue. A program can set this limit and `max_pending`, and both limits then apply.
     ///
     /// If there is no room, the submission is refused, the issuer waits, or the issuer runs the item itself
-    /// ([`WhenFull`](crate::WhenFull)), as at `max_pending`. Issuers that wait get room one after the other. An issuer
-    /// overtakes only issuers of other queues. [Delayed](crate::Submission::after) items count during the delay,
+    /// ([`WhenFull`](crate::WhenFull)), as with `max_pending`. Issuers that wait get room one after the other. An
+    /// issuer overtakes only issuers of other queues. [Delayed](crate::Submission::after) items count during the delay,
     /// because they keep their closures. With a limit, an item with bytes takes a lock of the executor when it is
     /// submitted, and again when it begins.
     ///
@@ -103,7 +102,7 @@ impl ExecutorBuilder {
         self
     }
 
-    /// Checks the limits of this file.
+    /// Checks that neither `max_pending` nor `max_pending_bytes` is 0.
     pub(super) fn check_backlog(&self) -> Result<(), BuildExecutorError> {
         if self.max_pending == Some(0) {
             return Err(BuildExecutorError::MaxPending);

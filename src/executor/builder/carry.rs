@@ -4,9 +4,9 @@ use crate::engine::carrier::Carrier;
 use crate::executor::builder::ExecutorBuilder;
 
 impl ExecutorBuilder {
-    /// Sets a hook that carries thread-local values of an issuer (a thread that submits items) into its items. It
-    /// applies to all queues of the executor. [`WorkQueueBuilder::carry`](crate::WorkQueueBuilder::carry) describes the
-    /// hook, and sets one for a single queue. By default, there is no hook.
+    /// Sets a hook that carries thread-local values of an issuer (a thread that submits items) into its items. The hook
+    /// applies to all queues of the executor. [`WorkQueueBuilder::carry`](crate::WorkQueueBuilder::carry) describes
+    /// such hooks, and sets a hook for a single queue. By default, there is no hook.
     ///
     /// See [`on_thread_start`](Self::on_thread_start) for the values that a hook must not own.
     ///

@@ -113,14 +113,14 @@ impl Default for Config {
     }
 }
 
-/// The topology and the hooks are left out.
+/// The serialised form leaves out the topology and the hooks.
 impl Serialize for ExecutorBuilder {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         Config::of(self).serialize(serializer)
     }
 }
 
-/// A setting that is missing has its default.
+/// A setting that is missing in the configuration has its default value.
 impl<'de> Deserialize<'de> for ExecutorBuilder {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         Config::deserialize(deserializer).map(|config| config.apply(Self::new()))

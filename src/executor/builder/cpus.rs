@@ -10,8 +10,8 @@ use crate::policy::topology::Topology;
 use crate::sys::topology::TopologySource;
 
 impl ExecutorBuilder {
-    /// Chooses which CPUs of the topology the executor uses. Returns these CPUs, and one slot for each of them. A slot
-    /// names a CPU of the topology, and the real CPU that serves it.
+    /// Chooses which CPUs of the topology the executor uses. Returns these CPUs, and one [`Slot`] for each of them. A
+    /// slot names a CPU of the topology, and the real CPU that serves it.
     pub(super) fn choose_cpus(
         &mut self,
         topology: &Topology,

@@ -72,16 +72,16 @@ impl ExecutorBuilder {
         self
     }
 
-    /// Sets how much CPU time an item may use without blocking before it counts as a hog. A hog no longer counts as
-    /// running, as if its queue were [`cpu_intensive`](crate::WorkQueueBuilder::cpu_intensive), so other items of its
-    /// pool start beside it. The default is 10 ms, and the minimum is 1 ms. `None` turns the search for hogs
-    /// off.
+    /// Sets how much CPU time an item may use without blocking before it counts as a hog. A hog does not count as
+    /// running, just like an item of a [`cpu_intensive`](crate::WorkQueueBuilder::cpu_intensive) queue. So other items
+    /// of the hog's pool start beside it. The default is 10 ms, and the minimum is 1 ms. `None` turns the search for
+    /// hogs off.
     ///
     /// The threshold is a lower bound. The manager looks for hogs only in the pools of
-    /// [per-CPU](crate::WorkQueue::per_cpu) queues, and only while items wait for that CPU. With [`Detection::Off`],
-    /// the manager does not look for hogs at all. The executor counts hogs by item type (see
-    /// [`Executor::hogs`](crate::Executor::hogs)). It logs an item type at the fourth hog of this type, and then less
-    /// and less often.
+    /// [per-CPU](crate::WorkQueue::per_cpu) queues, and only while other items wait for the CPU of such a pool. With
+    /// [`Detection::Off`], the manager does not look for hogs at all. The executor counts hogs by item type (see
+    /// [`Executor::hogs`](crate::Executor::hogs)). The executor logs an item type at the fourth hog of this type, and
+    /// then less and less often.
     ///
     /// # Examples
     ///

@@ -8,8 +8,8 @@ use crate::{Detection, WorkQueue};
 
 use super::*;
 
-/// spec: E2.3, E2.4, S1.2 (auto by default), S2.3, S4.4, C8.1, O1.8: the settings that hold if the builder sets none.
-/// The tests of `policy::threads` have the default of `max_threads`.
+/// spec: E2.3, E2.4, S1.2 (auto by default), S2.3, S4.4, C8.1, O1.8: an executor whose builder sets only the topology
+/// has the documented defaults. The tests of `policy::threads` check the default of `max_threads`.
 #[test]
 fn the_defaults_are_those_that_are_documented() {
     let machine = TopologySource::Synthetic("core:2 pu:1".into());
@@ -29,7 +29,7 @@ fn the_defaults_are_those_that_are_documented() {
     assert!(!inner.power_efficient && !inner.times_items && !inner.prestarts);
 }
 
-/// spec: E2.1: without a topology, the process's own mask still counts.
+/// spec: E2.1: if the topology cannot be loaded, the default executor still uses the CPUs that the process may run on.
 #[test]
 fn the_default_executor_uses_the_cpus_of_the_process_without_a_topology_too() {
     let unreadable = ExecutorBuilder::new().topology(TopologySource::Synthetic("garbage".into()));
@@ -48,8 +48,8 @@ fn first_fails() -> impl Fn(&str) -> io::Result<()> {
     }
 }
 
-/// spec: E1.2 (the global executor works when its manager can be made at last), P1.1: work that was queued earlier
-/// waits for the manager.
+/// spec: E1.2 (the global executor works when its manager can be made at last), P1.1: work that is queued while there
+/// is no manager runs once a later push has made the manager.
 #[test]
 fn a_push_makes_the_missing_manager() {
     let (executor, manager) = ExecutorBuilder::new().before_spawn(first_fails()).assemble().unwrap();
@@ -72,7 +72,8 @@ fn a_push_makes_the_missing_manager() {
     assert_eq!(early.join().unwrap(), "early");
 }
 
-/// spec: E1.2, W5.1: the same holds for a submission with a delay, even if an earlier timer is due before it.
+/// spec: E1.2, W5.1: a submission with a delay also makes the missing manager, even if a timer that was armed earlier
+/// is due before it.
 #[test]
 fn a_timer_makes_the_missing_manager() {
     let (executor, manager) = ExecutorBuilder::new().before_spawn(first_fails()).assemble().unwrap();
@@ -93,7 +94,8 @@ fn a_timer_makes_the_missing_manager() {
     assert_eq!(early.join().unwrap(), "early");
 }
 
-/// spec: P1.5 (the manager is supervised): its own code panics when its thread has begun.
+/// spec: P1.5 (the manager is supervised): the manager's own code panics when the manager's thread begins. The manager
+/// goes on.
 #[test]
 fn a_manager_that_panics_as_it_arrives_goes_on() {
     let (executor, manager) = ExecutorBuilder::new().before_spawn(first_fails()).assemble().unwrap();
@@ -105,7 +107,8 @@ fn a_manager_that_panics_as_it_arrives_goes_on() {
     assert!(!executor.inner.core.manager.has_faults());
 }
 
-/// spec: E2.9: the error does not mention an empty set, because the user gave no empty set.
+/// spec: E2.9: the process may use no CPU of the topology. The error names both sets of CPUs, and no empty set, because
+/// the user gave none.
 #[test]
 fn a_process_without_a_cpu_of_the_topology_is_told_both_sets() {
     let known: CpuSet = "0-1".parse().unwrap();
@@ -119,7 +122,8 @@ fn a_process_without_a_cpu_of_the_topology_is_told_both_sets() {
     );
 }
 
-/// spec: P1.1 (the manager itself cannot be made; tried again, at most once a second): a thread that waits tries again.
+/// spec: P1.1 (the manager itself cannot be made; tried again, at most once a second): a thread that waits for an item
+/// or a queue tries again to make the manager.
 #[test]
 fn a_thread_that_waits_makes_the_missing_manager() {
     let attempts = Arc::new(Mutex::new(Vec::new()));
@@ -141,7 +145,7 @@ fn a_thread_that_waits_makes_the_missing_manager() {
     drop(detached.spawn(count()).unwrap());
     drop(flushed.spawn(count()).unwrap());
     let item = joined.spawn(count()).unwrap();
-    // A wait that is too short for an attempt still ends in time.
+    // A wait that ends before the next attempt is permitted still ends in time.
     let item = item.join_timeout(Duration::from_millis(10)).unwrap_err();
     assert_eq!(flushed.flush_timeout(Duration::from_millis(10)), Err(crate::WaitError::TimedOut));
     let (sender, ran_at) = mpsc::channel();

@@ -70,11 +70,12 @@ impl ExecutorBuilder {
     }
 
     /// Sets whether the threads of a queue are made together with the queue. Default: false. By default, a pool makes
-    /// its first worker when it gets its first item. So this item waits about 0.1 ms for a new thread.
+    /// its first worker when it gets its first item. So the first item of a pool waits about 0.1 ms for a new thread.
     ///
-    /// When a queue is built, each pool that serves the queue is given [`min_idle`](Self::min_idle) workers, one after
-    /// the other. Building the queue does not wait for these workers. A per-CPU queue has a pool for each CPU, so this
-    /// makes two threads for each CPU. An unbound queue has a pool for each pod. The number of threads stays within
+    /// If the setting is true and a queue is built, the executor gives each pool of the queue
+    /// [`min_idle`](Self::min_idle) workers, one after the other. Building the queue does not wait for these workers. A
+    /// per-CPU queue has a pool for each CPU, so with the default of `min_idle`, the executor makes two threads for
+    /// each CPU. An unbound queue has a pool for each pod. The number of threads stays within
     /// [`max_threads`](Self::max_threads). If the system refuses a thread, the pool begins without it. A change of a
     /// queue's attributes makes no threads.
     #[doc(alias = "prestartAllCoreThreads")]
@@ -83,7 +84,7 @@ impl ExecutorBuilder {
         self
     }
 
-    /// Sets the maximum number of worker threads at any time. It must be at least 1.
+    /// Sets the maximum number of worker threads at any time. The number must be at least 1.
     ///
     /// The default is 512, or 8 for each CPU if that is more. But the default is at most half of the tasks that the
     /// process's cgroups (`pids.max`) and its user (`RLIMIT_NPROC`) may have when the executor is built. In any case,
@@ -91,26 +92,28 @@ impl ExecutorBuilder {
     ///
     /// At the limit, items wait, but not for ever. If a worker of another pool is idle when a pool needs a thread, the
     /// idle worker ends to make room. A worker that becomes idle later ends at once if a pool has work and no running
-    /// worker. If the pools that wait have running workers and only lack more of them, this may take up to a second.
+    /// worker. If the pools that wait for threads have running workers and only lack more of them, up to a second may
+    /// pass before the idle worker ends.
     ///
     /// A pool that has work and no running worker gets the thread of a busy worker of another pool when that worker
     /// ends its item. In the first millisecond of the pool's wait, only a worker whose pool has other running workers
-    /// gives its thread away. After that, any worker can. These threads go alternately to the pool that has waited
-    /// longest and to the pool of the highest priority. So of the pools that wait, the pool that has waited `k`-th
-    /// longest gets one of the next `2k` threads. The wait for each of these threads has up to four parts: a
+    /// gives its thread away. After this millisecond, any worker can. These threads go alternately to the pool that has
+    /// waited longest and to the pool of the highest priority. So of the pools that wait, the pool that has waited
+    /// `k`-th longest gets one of the next `2k` threads. The wait for each of these threads has up to four parts: a
     /// millisecond, the time until the first item ends, the hook [`on_thread_stop`](Self::on_thread_stop), and the
     /// creation of a thread.
     ///
     /// However, the items of [plain unbound](crate::WorkQueue::unbound) queues seem to run even while they block. So a
-    /// pool of such queues may give away the thread of the only worker that does run. For this case, a pool also counts
-    /// as a pool without a running worker if it waits for a thread and has started no item for a second. The executor
-    /// checks this once a second, so the pool may wait for up to two seconds.
+    /// pool of plain unbound queues may give away the thread of the only worker that does run. For this reason, a pool
+    /// also counts as a pool without a running worker if it waits for a thread and has started no item for a second.
+    /// The executor checks this once a second, so the pool may wait for up to two seconds.
     ///
-    /// An item keeps its thread while it blocks. So if the number of blocked items reaches this limit, no item starts
-    /// until one of the blocked items returns. If all blocked items wait for items that have not begun, they deadlock.
-    /// A single queue allows 256 blocked items on each CPU ([`max_active`](crate::WorkQueueBuilder::max_active)), which
-    /// is more than 512 on three CPUs. If that many items can wait for later items, raise this limit, lower
-    /// `max_active`, or give the queue of the later items a [rescuer](crate::WorkQueueBuilder::rescuer).
+    /// An item keeps its thread while it blocks. So if the number of blocked items reaches `max_threads`, no item
+    /// starts until one of the blocked items returns. If all blocked items wait for items that have not begun, they
+    /// deadlock. A single queue allows 256 blocked items on each CPU
+    /// ([`max_active`](crate::WorkQueueBuilder::max_active)), which is more than 512 on three CPUs. If that many items
+    /// can wait for later items, raise `max_threads`, lower `max_active`, or give the queue of the later items a
+    /// [rescuer](crate::WorkQueueBuilder::rescuer).
     ///
     /// The default is 512 because a sleeping thread costs tens of kilobytes of memory, and address space for its stack.
     /// Containers often permit a few thousand tasks, and the program needs some of them. Other thread pools for
@@ -140,7 +143,8 @@ impl ExecutorBuilder {
     ///
     /// The minimum is just enough for a thread to exist. Items need more stack, and so do the reports of their panics.
     /// The signal handlers of the process, which can run on a worker, also need more. If the system cannot provide a
-    /// stack of this size, the thread cannot be made. Then work waits, and the executor tries again.
+    /// stack of this size, the thread cannot be made. In that case, work waits, and the executor tries again to make
+    /// the thread.
     pub fn stack_size(mut self, bytes: usize) -> Self {
         self.stack_size = Some(bytes);
         self

@@ -1,4 +1,4 @@
-//! A machine of two nodes with two CPUs each, and queues of all kinds.
+//! Hand-made snapshots of a machine with two nodes of two CPUs each, and with queues of all kinds.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ pub(super) fn cpus(list: &str) -> CpuSet {
     list.parse().unwrap()
 }
 
-/// An executor without queues and pools.
+/// Returns the snapshot of an executor without queues and pools.
 pub(super) fn idle() -> Snapshot {
     let scopes = [
         (AffinityScope::Cpu, "0 1 2 3"),
@@ -67,7 +67,7 @@ pub(super) fn idle() -> Snapshot {
     }
 }
 
-/// A busy executor, with values in most fields.
+/// Returns the snapshot of a busy executor, with values in most fields.
 pub(super) fn busy() -> Snapshot {
     let mut snapshot = Snapshot {
         threads: 8,

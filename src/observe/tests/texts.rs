@@ -1,4 +1,4 @@
-//! Tests of the texts for people.
+//! Tests of the texts of snapshots, busy reports and monitor reports.
 
 use super::sample::{busy, cpus, idle, monitored};
 use crate::observe::{PodSnapshot, QueueKind, Snapshot};
@@ -12,19 +12,19 @@ pub(super) fn same(text: &str, golden: &str) {
     assert_eq!(text, golden);
 }
 
-/// spec: O2.1 (the sections of `wq_dump`)
+/// spec: O2.1 (the sections of `wq_dump`): the text of a busy executor's snapshot equals the golden text.
 #[test]
 fn a_dump_has_the_sections_of_wq_dump() {
     same(&busy().to_string(), include_str!("dump.txt"));
 }
 
-/// spec: O2.2 (`show_all_workqueues`)
+/// spec: O2.2 (`show_all_workqueues`): the text of a busy report equals the golden text.
 #[test]
 fn a_busy_report_has_what_runs_and_how_much_waits() {
     same(&busy().busy().to_string(), include_str!("busy.txt"));
 }
 
-/// spec: O2.3 (`wq_monitor`)
+/// spec: O2.3 (`wq_monitor`): the text of a monitor report equals the golden text.
 #[test]
 fn a_monitor_has_the_columns_of_wq_monitor() {
     same(&monitored().to_string(), include_str!("monitor.txt"));
@@ -43,7 +43,7 @@ fn idle_and_forked_executors_are_reported_as_such() {
     assert!(forked.to_string().contains(says) && forked.busy().to_string().contains(says));
 }
 
-/// spec: O2.1: with 64 CPUs and a thousand pools, columns stay aligned, and lines stay short enough.
+/// spec: O2.1: in the text of a snapshot with 64 CPUs and a thousand pools, columns stay aligned and lines stay short.
 #[test]
 fn a_large_machine_is_folded() {
     let mut snapshot = busy();

@@ -1,4 +1,5 @@
-//! Tests of the JSON form, whose names and meanings are fixed so that programs can rely on them.
+//! Tests of the JSON of snapshots and monitor reports. The keys of the JSON and their meanings are fixed, so that
+//! programs can rely on them.
 
 use serde_json::Value;
 
@@ -10,7 +11,7 @@ fn pretty(value: &impl serde::Serialize) -> String {
     serde_json::to_string_pretty(value).unwrap() + "\n"
 }
 
-/// spec: O2.5 (both serialise)
+/// spec: O2.5 (both serialise): a snapshot serialises to the golden JSON, and deserialises to an equal snapshot.
 #[test]
 fn a_snapshot_has_its_form_and_comes_back_as_it_was() {
     same(&pretty(&busy()), include_str!("dump.json"));
@@ -21,7 +22,7 @@ fn a_snapshot_has_its_form_and_comes_back_as_it_was() {
     }
 }
 
-/// spec: O2.5 (both serialise)
+/// spec: O2.5 (both serialise): a monitor report serialises to the golden JSON, and deserialises to an equal report.
 #[test]
 fn a_monitor_report_has_its_form_and_comes_back_as_it_was() {
     same(&pretty(&monitored()), include_str!("monitor.json"));
@@ -29,7 +30,7 @@ fn a_monitor_report_has_its_form_and_comes_back_as_it_was() {
     assert_eq!(serde_json::from_str::<MonitorReport>(&line).unwrap(), monitored());
 }
 
-/// The JSON of a later release may have more fields.
+/// The JSON of a later release may have more fields, which this release ignores.
 ///
 /// spec: O2.5
 #[test]

@@ -24,15 +24,15 @@ impl<I> Submission<'_, I> {
     /// Says how many bytes the closure keeps in memory until it runs, such as the length of a buffer. The executor may
     /// have a limit on the bytes of pending items ([`max_pending_bytes`](crate::ExecutorBuilder::max_pending_bytes)).
     /// Without a limit, this option has no effect. With a limit, the bytes count from the submission until the closure
-    /// begins, so those of a [delayed](Self::after) item count during the delay, too. If the closure never begins, its
-    /// bytes count until it is dropped. By default, a closure has no bytes. If this method is called several times, the
-    /// last call applies. More than 2^48 bytes count as 2^48.
+    /// begins, so the bytes of a [delayed](Self::after) item count during the delay, too. If the closure never begins,
+    /// its bytes count until it is dropped. By default, a closure has no bytes. If this method is called several times,
+    /// the last call applies. More than 2^48 bytes count as 2^48.
     ///
     /// If there is no room for the bytes, the queue's [`when_full`](crate::WorkQueueBuilder::when_full) decides: the
     /// queue refuses the submission with [`QueueError::Full`](crate::QueueError::Full), the issuer waits, or the issuer
-    /// runs the item itself. While an issuer waits, it occupies a place among the pending items. The wait may last
-    /// until the delay of another item ends. A permit reserves no bytes. A [periodic](Self::spawn_every) item has no
-    /// bytes, because it keeps its closure in memory even while it runs.
+    /// runs the item itself. While an issuer waits for room, it occupies a place among the pending items. This wait may
+    /// last until the delay of another item ends. A permit reserves no bytes. A [periodic](Self::spawn_every) item has
+    /// no bytes, because it keeps its closure in memory even while it runs.
     ///
     /// # Examples
     ///
@@ -135,7 +135,7 @@ impl To<'_> {
     }
 }
 
-/// The delay of an item with a delay whose deadline has passed. Its timer fires immediately.
+/// The delay of a delayed item whose deadline has already passed. The item's timer fires immediately.
 const SHORTEST_DELAY: Duration = Duration::from_nanos(1);
 
 /// The parts of a submission with options.
@@ -151,9 +151,9 @@ struct Parts<'queue> {
 impl<'queue> To<'queue> {
     fn into_parts(self) -> Parts<'queue> {
         let Self { queue, after, name, token, bytes } = self;
-        // If the delay ends after the deadline, the item cannot begin in time. So its timer fires at the deadline, and
-        // its owner is told then. Even if the deadline has passed, the item keeps a delay, because an item without a
-        // delay needs room.
+        // If the delay ends after the deadline, the item cannot begin in time. So the item's timer fires at the
+        // deadline, and the item's owner is told then. Even if the deadline has passed, the item keeps a delay, because
+        // an item without a delay needs room.
         let left = token.as_ref().map(|token| token.deadline().since(clock::now()));
         let after = left.map_or(after, |left| after.min(left.max(SHORTEST_DELAY)));
         let armed = token.as_ref().filter(|_| !after.is_zero()).map(Armed::new);
@@ -163,8 +163,8 @@ impl<'queue> To<'queue> {
     }
 }
 
-/// Checks the options. Returns the [`Place`] (which CPU) for the item, and the place among the pending items that the
-/// permit has reserved for it, if there is a permit.
+/// Checks the options of a submission. Returns the [`Place`] (which CPU) for the item, and the place among the pending
+/// items that the permit has reserved for it, if there is a permit.
 pub(super) fn places<'queue>(
     queue: &'queue WorkQueue,
     options: &Options,
