@@ -34,13 +34,6 @@ use self::join::JoinError;
 pub enum BuildExecutorError {
     /// The set of CPUs that was given is empty.
     NoCpu,
-    /// No set of CPUs was given, and the topology has no CPU that the process may use.
-    NoCommonCpu {
-        /// The CPUs that the process may use.
-        process: CpuSet,
-        /// The CPUs that the topology has.
-        known: CpuSet,
-    },
     /// The set of CPUs contains a CPU that the topology does not have.
     UnknownCpu {
         /// The number of that CPU.
@@ -92,10 +85,6 @@ impl fmt::Display for BuildExecutorError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoCpu => write!(f, "an executor needs at least one CPU, but the given set is empty"),
-            Self::NoCommonCpu { process, known } => write!(
-                f,
-                "the process may use CPUs {process}, but the topology has {known}; one CPU must be in both"
-            ),
             Self::UnknownCpu { cpu, known } => write!(f, "there is no CPU {cpu}; the topology has {known}"),
             Self::Cpus(_) => {
                 write!(f, "the CPUs that the process may use cannot be read; set the CPUs with `cpus`")

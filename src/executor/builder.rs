@@ -34,7 +34,6 @@ use crate::policy::pods::AffinityScope;
 use crate::policy::threads::default_cap;
 use crate::policy::topology::Topology;
 use crate::sys;
-use crate::sys::machine;
 use crate::sys::topology::TopologySource;
 
 use self::self_management::SelfManagement;
@@ -283,6 +282,10 @@ impl ExecutorBuilder {
     /// With the feature `hwloc`, a separate thread reads the machine's topology. If the system refuses that thread, the
     /// error is [`BuildExecutorError::Topology`].
     pub fn build(self) -> Result<Executor, BuildExecutorError> {
+        self.make().inspect(Executor::tell_of_unlisted_cpus)
+    }
+
+    fn make(self) -> Result<Executor, BuildExecutorError> {
         let (executor, manager) = self.assemble()?;
         manager.map_err(BuildExecutorError::Thread)?;
         Ok(executor)
@@ -308,7 +311,7 @@ impl ExecutorBuilder {
     /// because it was used or configured earlier.
     pub fn build_global(self) -> Result<GlobalExecutor, BuildExecutorError> {
         if let Some(run) = OfRun::current() {
-            if run.has_global() || !run.set_global(self.build()?) {
+            if run.has_global() || !run.set_global(self.make()?) {
                 return Err(BuildExecutorError::GlobalExists);
             }
             return Ok(GlobalExecutor::new(Executor::global()));
@@ -317,20 +320,17 @@ impl ExecutorBuilder {
             return Err(BuildExecutorError::GlobalExists);
         }
         // Another thread may have installed its executor first. If so, this thread's executor is dropped here.
-        GLOBAL.set(self.build()?).map_err(|_ours| BuildExecutorError::GlobalExists)?;
+        GLOBAL.set(self.make()?).map_err(|_ours| BuildExecutorError::GlobalExists)?;
+        // The warning comes last, because a logger might use the global executor.
+        Executor::global().tell_of_unlisted_cpus();
         Ok(GlobalExecutor::new(Executor::global()))
     }
 
     /// Makes an executor and starts its manager. Returns the executor and the result of starting the manager.
     fn assemble(mut self) -> Result<(Executor, io::Result<()>), BuildExecutorError> {
         self.check()?;
-        let made_up = machine::cpus();
-        let topology = match &made_up {
-            Some(cpus) if self.topology == TopologySource::Probe => Topology::flat(cpus),
-            _ => sys::topology::load(&self.topology).map_err(BuildExecutorError::Topology)?,
-        };
-        let real = machine::present_cpus().map_or_else(sys::affinity::process_cpus, Ok);
-        let (cpus, slots) = self.choose_cpus(&topology, real)?;
+        let (topology, process) = self.load_topology()?;
+        let (cpus, slots) = self.choose_cpus(&topology, process)?;
         Ok(self.assemble_on(topology, cpus, slots))
     }
 

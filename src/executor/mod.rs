@@ -83,10 +83,10 @@ impl Executor {
     /// Returns the process-wide executor, which is made on first use.
     ///
     /// The executor uses the CPUs that the process may run on and the machine's topology. If the topology cannot be
-    /// read, the executor treats all CPUs as equals, and an error is logged. To configure the executor, call
-    /// [`ExecutorBuilder::build_global`] before the first use. Only the return value of that call can [shut the
-    /// executor down](crate::GlobalExecutor). If the manager's thread cannot be made, work waits. The next thread that
-    /// submits or waits tries again to make the manager, at most once a second.
+    /// read, or lacks one of these CPUs, the executor treats all CPUs as equals, and a line is logged. To configure the
+    /// executor, call [`ExecutorBuilder::build_global`] before the first use. Only the return value of that call can
+    /// [shut the executor down](crate::GlobalExecutor). If the manager's thread cannot be made, work waits. The next
+    /// thread that submits or waits tries again to make the manager, at most once a second.
     ///
     /// A forked process has none of its parent's threads. In a forked process, this function makes a new executor on
     /// first use, unless `build_global` has made one before. See [Fork](crate#fork).
@@ -101,21 +101,35 @@ impl Executor {
         if let Some(run) = OfRun::current() {
             return run.global_for_ever();
         }
-        let mut complaints = (None, None);
+        let mut complaints = None;
         let executor = GLOBAL.get_or_init(|| {
             let (executor, manager, fallback) = ExecutorBuilder::new().assemble_default();
-            complaints = (fallback, manager.err());
+            complaints = Some((fallback, manager.err()));
             executor
         });
         // The errors are logged last, because a logger might use the global executor, which does not exist until it is
         // made.
-        if let Some(error) = complaints.0 {
-            report!(error, "{error}; all CPUs count as equals");
-        }
-        if let Some(error) = complaints.1 {
-            report!(error, "the manager's thread cannot be made: {error}; work waits");
+        if let Some((fallback, no_manager)) = complaints {
+            executor.tell_of_unlisted_cpus();
+            if let Some(error) = fallback {
+                report!(error, "{error}; all CPUs count as equals");
+            }
+            if let Some(error) = no_manager {
+                report!(error, "the manager's thread cannot be made: {error}; work waits");
+            }
         }
         executor
+    }
+
+    /// Logs a warning if the process may use CPUs that the probed topology lacks.
+    fn tell_of_unlisted_cpus(&self) {
+        let unlisted = self.inner.topology.unlisted();
+        if !unlisted.is_empty() {
+            report!(
+                warn,
+                "the system does not describe CPUs {unlisted} of this process; all CPUs count as equals"
+            );
+        }
     }
 
     /// Returns the executor that [`global`](Self::global) returns.

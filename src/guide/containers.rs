@@ -6,6 +6,7 @@
 //! | what the container does | effect | in the [`Snapshot`](crate::observe::Snapshot) |
 //! |---|---|---|
 //! | cpuset (`docker run --cpuset-cpus 0-3`), `taskset` | the executor uses these CPUs; it notices a change within a second while it has work | `cpus`, `lost_cpus` |
+//! | a `/sys` that shows fewer CPUs (lxcfs) | the executor uses all CPUs that the process may use, and treats them as equals | a warning in the log, `cpus` |
 //! | CPU quota (`--cpus 2`), cgroup v1 or v2 | each pod of a managed queue runs fewer items: its share of the quota, rounded down, but at least one | `cpu_quota` |
 //! | seccomp or `kernel.perf_event_paranoid` above 2 denies `perf_event_open` | the executor finds missing guards by sampling, within milliseconds | `detection`, `detection_fallback` |
 //! | no privilege to raise priorities | workers of `high_priority` queues have the normal nice level, but still pools and a [class](crate#classes) of their own | `nice_denied` |

@@ -24,6 +24,8 @@ pub(crate) struct Cpu {
 pub(crate) struct Topology {
     cpus: Vec<Cpu>,
     offline: CpuSet,
+    /// The CPUs that the process may use although the description of the machine lacks them.
+    unlisted: CpuSet,
 }
 
 impl Topology {
@@ -39,7 +41,7 @@ impl Topology {
             cpu.core = number(&mut cores, cpu.core);
             cpu.cache = number(&mut caches, cpu.cache);
         }
-        Self { cpus, offline: CpuSet::new() }
+        Self { cpus, offline: CpuSet::new(), unlisted: CpuSet::new() }
     }
 
     /// Adds the machine's offline CPUs, of which only the numbers are known. Ignores CPUs that are already in the
@@ -47,6 +49,19 @@ impl Topology {
     pub(crate) fn with_offline(self, cpus: &CpuSet) -> Self {
         let known: CpuSet = self.cpus.iter().map(|cpu| cpu.id).collect();
         Self { offline: cpus.iter().filter(|cpu| !known.contains(*cpu)).collect(), ..self }
+    }
+
+    /// Returns the CPUs of the set that the table lacks.
+    pub(crate) fn lacks(&self, cpus: &CpuSet) -> CpuSet {
+        cpus.iter().filter(|cpu| self.cpus.iter().all(|known| known.id != *cpu)).collect()
+    }
+
+    /// Replaces the table by a flat machine of the CPUs that the process may use, because the description lacks the
+    /// CPUs `unlisted` of the process. So the description numbers the CPUs in another way than the scheduler, and says
+    /// nothing about the real CPUs. This is so in a container whose `/sys` shows fewer CPUs than the process may use.
+    pub(crate) fn replaced(self, process: &CpuSet, unlisted: CpuSet) -> Self {
+        let described = self.cpus.iter().map(|cpu| cpu.id).collect();
+        Self { unlisted, ..Self::flat(process).with_offline(&self.offline.union(&described)) }
     }
 
     /// Returns a machine of which only the CPU numbers are known. The machine has one node and one cache, and no SMT.
@@ -60,6 +75,10 @@ impl Topology {
 
     pub(crate) fn offline(&self) -> &CpuSet {
         &self.offline
+    }
+
+    pub(crate) fn unlisted(&self) -> &CpuSet {
+        &self.unlisted
     }
 }
 
@@ -104,6 +123,24 @@ mod tests {
             Cpu { id: 0, core: 5, cache: 5, node: 5 },
         ];
         assert_eq!(Topology::new(described), Topology::uniform(1, 2, 1, 2));
+    }
+
+    /// spec: E2.1: a container describes other CPUs than those on which the process may run.
+    #[test]
+    fn a_description_that_lacks_a_cpu_of_the_process_is_replaced() {
+        let cpus = |list: &str| -> CpuSet { list.parse().unwrap() };
+        let described = Topology::uniform(1, 2, 1, 1).with_offline(&cpus("2-5"));
+        assert_eq!(described.lacks(&cpus("1")), cpus(""));
+        for (process, unlisted, offline) in [("1,4", "4", "0,2-3,5"), ("8-9", "8-9", "0-5")] {
+            assert_eq!(described.lacks(&cpus(process)), cpus(unlisted), "{process}");
+            let topology = described.clone().replaced(&cpus(process), cpus(unlisted));
+            assert_eq!(topology.cpus(), Topology::flat(&cpus(process)).cpus(), "{process}");
+            assert_eq!(
+                (topology.unlisted(), topology.offline()),
+                (&cpus(unlisted), &cpus(offline)),
+                "{process}"
+            );
+        }
     }
 
     #[test]

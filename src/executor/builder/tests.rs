@@ -107,19 +107,34 @@ fn a_manager_that_panics_as_it_arrives_goes_on() {
     assert!(!executor.inner.core.manager.has_faults());
 }
 
-/// spec: E2.9: the process may use no CPU of the topology. The error names both sets of CPUs, and no empty set, because
-/// the user gave none.
+/// spec: E2.1 (default: those the process may run on): the system describes a CPU that does not exist, and no CPU of
+/// the process. The executor still uses the CPUs of the process, and logs a warning. hwloc reads the description from
+/// the environment, so a child process makes the executors.
+#[cfg(all(feature = "hwloc", not(cmwq_portable)))]
 #[test]
-fn a_process_without_a_cpu_of_the_topology_is_told_both_sets() {
-    let known: CpuSet = "0-1".parse().unwrap();
-    let process: CpuSet = "4-5".parse().unwrap();
-    let topology = Topology::flat(&known);
-    let error = ExecutorBuilder::new().choose_cpus(&topology, Ok(process)).unwrap_err();
-    assert!(matches!(error, BuildExecutorError::NoCommonCpu { .. }), "{error:?}");
-    assert_eq!(
-        error.to_string(),
-        "the process may use CPUs 4-5, but the topology has 0-1; one CPU must be in both"
-    );
+fn an_executor_uses_the_cpus_of_the_process_even_if_the_system_describes_others() {
+    let process = sys::affinity::process_cpus().unwrap();
+    if std::env::var_os("HWLOC_SYNTHETIC").is_none() {
+        let own_name = "executor::builder::tests::\
+            an_executor_uses_the_cpus_of_the_process_even_if_the_system_describes_others";
+        let described = format!("l3:1 core:1 pu:1(indexes={})", CpuSet::LIMIT - 1);
+        testkit::assert_passed(
+            &testkit::output(testkit::again(own_name).env("HWLOC_SYNTHETIC", described)).unwrap(),
+        );
+        return;
+    }
+    testkit::LINES.keep(log::LevelFilter::Warn);
+    for executor in [&ExecutorBuilder::new().build().unwrap(), Executor::global()] {
+        assert_eq!(*executor.cpus(), process);
+        let last = process.iter().last().unwrap();
+        let item = WorkQueue::per_cpu("q").build_on(executor).unwrap().item(|| 1).on_cpu(last).spawn();
+        assert_eq!(item.unwrap().join().unwrap(), 1);
+    }
+    let described = CpuSet::single(CpuSet::LIMIT - 1);
+    let chosen = ExecutorBuilder::new().cpus(described.clone()).build().unwrap();
+    assert_eq!(*chosen.cpus(), described, "the user chose it");
+    let told = testkit::LINES.with(log::Level::Warn, &["does not describe CPUs", &process.to_string()]);
+    assert_eq!(told.len(), 2, "{told:?}");
 }
 
 /// spec: P1.1 (the manager itself cannot be made; tried again, at most once a second): a thread that waits for an item

@@ -49,7 +49,8 @@ pub enum TopologySource {
     ///
     /// hwloc probes the machine, and reads its own environment variables, such as `HWLOC_XMLFILE`. Without the feature
     /// `hwloc`, the crate reads Linux's `/sys`. On other systems, the crate assumes that the machine has one cache and
-    /// one node.
+    /// one node. It assumes the same, and logs a warning, if the process may use a CPU that the description lacks. This
+    /// is so in a container whose `/sys` shows fewer CPUs than the process may use.
     #[default]
     Probe,
     /// A description in [hwloc's synthetic format](https://www.open-mpi.org/projects/hwloc/doc/v2.3.0/a00354.php), such
