@@ -42,11 +42,11 @@ impl ExecutorBuilder {
         real: io::Result<CpuSet>,
     ) -> Result<(CpuSet, Vec<Slot>), BuildExecutorError> {
         let known: CpuSet = topology.cpus().iter().map(|cpu| cpu.id).collect();
-        let of_this_machine = matches!(self.topology, TopologySource::Probe);
+        let is_probed = self.topology == TopologySource::Probe;
         let cpus = match (self.cpus.take(), &real) {
             (Some(cpus), _) => cpus,
-            (None, Ok(process)) if of_this_machine => process.intersection(&known),
-            (None, Err(_)) if of_this_machine => return Err(BuildExecutorError::Cpus(real.unwrap_err())),
+            (None, Ok(process)) if is_probed => process.intersection(&known),
+            (None, Err(_)) if is_probed => return Err(BuildExecutorError::Cpus(real.unwrap_err())),
             (None, _) => known.clone(),
         };
         if cpus.is_empty() {
@@ -55,7 +55,7 @@ impl ExecutorBuilder {
         if let Some(cpu) = cpus.iter().find(|cpu| !known.contains(*cpu)) {
             return Err(BuildExecutorError::UnknownCpu { cpu, known });
         }
-        let slots = if of_this_machine {
+        let slots = if is_probed {
             cpus.iter().map(|cpu| Slot { cpu, real: cpu }).collect()
         } else {
             let real: Vec<usize> = real.map_err(BuildExecutorError::Cpus)?.iter().collect();

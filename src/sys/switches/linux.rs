@@ -278,10 +278,10 @@ impl Pages {
     fn header(&self, position: u64) -> Header {
         let offset = (position % self.page as u64) as usize;
         debug_assert_eq!(offset % size_of::<Header>(), 0, "the lengths of records are multiples of that");
+        // The kernel may write meanwhile, so the compiler must not read twice. For this reason, the read is volatile.
         // SAFETY: the second page is mapped, readable, and aligned to its size. The page's size and the lengths of
         // records are multiples of the header's size, so the whole header is in the page, and aligned. Every value is a
-        // valid header. The read is volatile because the kernel may write meanwhile, so the compiler must not read
-        // twice.
+        // valid header.
         unsafe { self.start.byte_add(self.page + offset).cast::<Header>().read_volatile() }
     }
 
