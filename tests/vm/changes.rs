@@ -9,7 +9,7 @@ use std::time::Duration;
 use cmwq::kernel::ExecutorExt;
 use cmwq::{AffinityScope, Attrs, CpuSet, Executor, QueueError, Work, WorkQueue};
 use rustix::thread::sched_getcpu;
-use testkit::spin;
+use testkit::{pin, spin};
 
 use crate::machines::Machine;
 use crate::support::{eventually, executor, look, strict};
@@ -229,6 +229,43 @@ pub(crate) fn items_for_a_cpu_that_was_offline_from_the_start_run(_: &Machine) {
     for queue in queues(&executor) {
         queue.item(sched_getcpu).on_cpu(LOST).spawn().unwrap().join().unwrap();
     }
+}
+
+/// spec: A5: while the main thread sleeps and all its CPUs are offline, an executor can be built. It uses the CPUs on
+/// which the system lets the main thread run. When the main thread has only the returned CPU, the executor follows. A
+/// second loss of that CPU is not taken for a system that denies the binding.
+pub(crate) fn an_executor_is_built_while_the_main_thread_has_no_cpu(_: &Machine) {
+    let main = rustix::process::getpid();
+    let before = rustix::thread::sched_getaffinity(None).unwrap();
+    pin(LOST).unwrap();
+    let building = std::thread::spawn(move || {
+        pin(COMPANION).unwrap();
+        eventually("the main thread sleeps", || sys::is_asleep(main.as_raw_pid()));
+        let lose = || {
+            let offline = Offline::take(LOST);
+            let cpus = rustix::thread::sched_getaffinity(Some(main)).unwrap();
+            assert_eq!(cpus.count(), 0, "the main thread has a CPU that is online");
+            offline
+        };
+        let offline = lose();
+        let executor = executor();
+        assert_eq!(*executor.cpus(), (0..LOST).collect());
+        let queue = WorkQueue::builder("early").build_on(&executor).unwrap();
+        let is_back = || is_bound(&queue, LOST, &CpuSet::single(LOST));
+        assert!(queue.spawn(sched_getcpu).unwrap().join().unwrap() < LOST);
+        drop(offline);
+        eventually("items run on the CPU of the main thread", is_back);
+        let offline = lose();
+        let sleeps = || cmwq::blocking(|| std::thread::sleep(Duration::from_millis(100)));
+        let items: Vec<_> = (0..8).map(|_| queue.spawn(sleeps).unwrap()).collect();
+        items.into_iter().for_each(|item| item.join().unwrap());
+        assert!(!executor.dump().affinity_denied);
+        drop(offline);
+        eventually("items run on this CPU again", is_back);
+    });
+    let built = building.join();
+    rustix::thread::sched_setaffinity(None, &before).unwrap();
+    built.unwrap();
 }
 
 /// A control group. This process belongs to the group until this value is dropped.

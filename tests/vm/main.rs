@@ -70,6 +70,7 @@ const CHECKS_OF_CHANGES: &[Check] = checks![
     changes::a_pod_that_lost_all_of_its_cpus_is_served_elsewhere,
     changes::nothing_is_lost_while_a_cpu_comes_and_goes_under_load,
     changes::items_for_a_cpu_that_was_offline_from_the_start_run,
+    changes::an_executor_is_built_while_the_main_thread_has_no_cpu,
     changes::a_narrowed_cpuset_is_obeyed_and_a_widened_one_used,
     changes::managed_pools_follow_a_quota,
 ];

@@ -17,6 +17,13 @@ pub(crate) fn set_online(cpu: usize, online: bool) {
     fs::write(&file, if online { "1" } else { "0" }).unwrap_or_else(|error| panic!("{file}: {error}"));
 }
 
+/// Returns whether a thread of this process sleeps.
+pub(crate) fn is_asleep(thread: i32) -> bool {
+    let stat =
+        fs::read_to_string(format!("/proc/self/task/{thread}/stat")).expect("the thread has not ended");
+    stat.contains(") S ")
+}
+
 /// Returns the pod of a CPU as the kernel describes it. Returns `None` for a scope that the kernel does not know.
 pub(crate) fn pod(scope: AffinityScope, cpu: usize) -> Option<CpuSet> {
     let topology = |file: &str| list(&format!("{CPUS}/cpu{cpu}/topology/{file}"));

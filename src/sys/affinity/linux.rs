@@ -4,12 +4,13 @@
 
 use std::io;
 use std::mem::size_of_val;
+use std::sync::mpsc;
 
 use libc::{c_ulong, pid_t};
 
 use crate::policy::cpu_set::CpuSet;
 use crate::sys::machine::{self, Tid};
-use crate::sys::thread::thread_id;
+use crate::sys::thread::{self, thread_id};
 
 const WORD_BITS: usize = c_ulong::BITS as usize;
 
@@ -25,8 +26,19 @@ pub(crate) fn current_cpu() -> Option<usize> {
 
 /// Affinity belongs to threads, so the CPUs of the main thread stand for the CPUs of the process. `taskset` and the
 /// parent process set the affinity of the main thread, and cpusets change it. The CPUs of the calling thread do not
-/// count, because the calling thread may have pinned itself.
+/// count, because the calling thread may have pinned itself. While the main thread sleeps, all of its CPUs may be
+/// offline. When it wakes up, the system lets it run on all CPUs of its cpuset, so these count then.
 pub(crate) fn process_cpus() -> io::Result<CpuSet> {
+    let cpus = main_thread_cpus()?;
+    if cpus.is_empty() { cpuset_cpus() } else { Ok(cpus) }
+}
+
+pub(crate) fn watched_cpus() -> Option<CpuSet> {
+    main_thread_cpus().ok()
+}
+
+/// Returns the CPUs of the main thread that are online. There may be none while the main thread sleeps.
+fn main_thread_cpus() -> io::Result<CpuSet> {
     if let Some(cpus) = machine::present_cpus() {
         return Ok(cpus);
     }
@@ -34,8 +46,17 @@ pub(crate) fn process_cpus() -> io::Result<CpuSet> {
     thread_cpus(unsafe { libc::getpid() })
 }
 
-pub(crate) fn watched_cpus() -> Option<CpuSet> {
-    process_cpus().ok()
+/// Returns the CPUs of the process's cpuset that are online. A new thread asks for all CPUs, and the system gives it
+/// those of the cpuset.
+fn cpuset_cpus() -> io::Result<CpuSet> {
+    let (tell, told) = mpsc::channel();
+    let asking = move || {
+        let asked = pin_thread(0, &(0..CpuSet::LIMIT).collect()).and_then(|()| thread_cpus(0));
+        // The calling thread waits for the answer.
+        drop(tell.send(asked));
+    };
+    thread::spawn("cpus".to_owned(), None, asking)?;
+    told.recv().unwrap_or_else(|_| Err(io::ErrorKind::Other.into()))
 }
 
 /// Binds the calling thread to one CPU. Uses `core_affinity` only for CPUs that fit into the mask of that crate,

@@ -4,7 +4,8 @@
 //!   time the caller uses the answer. `None` if the system does not tell the CPU.
 //! * `process_cpus() -> io::Result<CpuSet>`: the CPUs that the process may use, never empty.
 //! * `watched_cpus() -> Option<CpuSet>`: the CPUs that the process may use, if the system lets the caller bind threads
-//!   again after these CPUs have changed. `None` on other systems.
+//!   again after these CPUs have changed. `None` on other systems. The set is empty while the main thread sleeps and
+//!   all of its CPUs are offline.
 //! * `pin_to_cpu(cpu) -> bool`: binds the calling thread to one CPU. Returns false if the system refuses to bind the
 //!   thread, or cannot bind threads.
 //! * `pin_to_set(&CpuSet) -> io::Result<()>`: binds the calling thread to a set. The system silently ignores CPUs that

@@ -7,12 +7,12 @@ use std::process::Command;
 use std::time::Duration;
 
 use super::{process_nice, scheduling_of, set_nice, set_slice};
-use crate::sys::affinity::{Mask, process_cpus};
+use crate::sys::affinity::{Mask, watched_cpus};
 
 /// Makes the program start with the CPUs, the nice level and the time slice that the main thread has now. If the system
 /// refuses one of these values, the program keeps the value of the thread that starts it.
 pub(crate) fn reset_scheduling(command: &mut Command) {
-    let cpus = process_cpus().ok().map(|cpus| Mask::of(&cpus));
+    let cpus = watched_cpus().map(|cpus| Mask::of(&cpus));
     let nice = process_nice().ok();
     let slice = scheduling_of(std::process::id()).ok();
     let slice = slice.map(|attributes| Duration::from_nanos(attributes.sched_runtime));
