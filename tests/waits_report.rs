@@ -138,5 +138,5 @@ fn a_next_run_gets_its_slot(here: &WorkQueue, there: &WorkQueue) {
 }
 
 fn reports_of_slots() -> Vec<String> {
-    LINES.with(log::Level::Error, &["was given another slot"])
+    LINES.with(log::Level::Error, &["was given the slot of its next run"])
 }

@@ -125,7 +125,7 @@ mod tests {
         assert_eq!(Topology::new(described), Topology::uniform(1, 2, 1, 2));
     }
 
-    /// spec: E2.1: a container describes other CPUs than those on which the process may run.
+    /// spec: E2.1, E2.2: a container describes other CPUs than those on which the process may run.
     #[test]
     fn a_description_that_lacks_a_cpu_of_the_process_is_replaced() {
         let cpus = |list: &str| -> CpuSet { list.parse().unwrap() };

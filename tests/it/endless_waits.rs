@@ -722,6 +722,37 @@ fn a_wait_in_a_scope_that_would_never_end_is_not_refused() {
     holder.join().unwrap();
 }
 
+/// spec: F5.10: after the limit was lowered, a scope would never end without a cancel. An item of another CPU may still
+/// join this scope, because it has another slot. An item that needs the lost slot may not.
+#[test]
+fn an_item_with_a_slot_may_join_a_scope_that_would_never_end() {
+    let _limit = time_limit();
+    let executor = cpus(2);
+    let queue = WorkQueue::per_cpu("q").max_active(2).build_on(&executor).unwrap();
+    let door = Door::default();
+    let opens = door.clone();
+    let holder = queue.item(move || door.wait()).on_cpu(0).spawn().unwrap();
+    eventually("the holder has a slot", || executor.dump().queues.iter().any(|queue| queue.active == 1));
+    let (inner, shown) = (queue.clone(), executor.clone());
+    let opener = move || {
+        inner.scope(|s| {
+            let late = s.item(|| ()).on_cpu(0).spawn().unwrap();
+            inner.set_max_active(1).unwrap();
+            opens.open();
+            eventually("only the opener has a slot", || {
+                shown.dump().queues.iter().all(|queue| queue.active < 2)
+            });
+            let free = s.item(|| 1).on_cpu(1).spawn().map(|item| item.join().unwrap());
+            let blocked = s.item(|| ()).on_cpu(0).spawn().map(drop);
+            assert!(late.cancel());
+            (free, blocked)
+        })
+    };
+    let answers = queue.item(opener).on_cpu(0).spawn().unwrap().join().unwrap();
+    assert_eq!(answers, (Ok(1), Err(QueueError::WouldDeadlock)));
+    holder.join().unwrap();
+}
+
 /// spec: F5.9: items wait in every way for items of later queues, so there is never a cycle.
 #[test]
 fn waits_without_a_cycle_are_never_refused() {

@@ -8,8 +8,8 @@
 //! begins, [`policy::waits`](crate::policy::waits) decides under the register's lock whether the wait would ever end.
 //! So a cycle is found when the last of its waits is about to begin. The wait at the end of a scope is not checked, but
 //! each spawn into the scope is checked. The only other event that is checked is that a waiting item is given a slot
-//! for its next run. If the item is stuck because of this slot, the register logs a report, and the item keeps waiting.
-//! If a lowered limit makes a wait endless, the register notices it only when it checks a later endless wait.
+//! for its next run. If the item is then stuck, the register logs a report, and the item keeps waiting. If a lowered
+//! limit makes a wait endless, the register notices it only at one of its later checks.
 //!
 //! **No false reports.** A wait is refused only if it would never end by itself. Only a cancel of an awaited item could
 //! end a refused wait. The decision never rests on outdated facts, for these reasons:
@@ -224,7 +224,7 @@ pub(crate) fn slot_was_kept(item: Id) {
     }
     let report = report_if(&REGISTER.lock(), |_, node, _| node.current.item.addr() == item);
     if let Some(report) = report {
-        report!(error, "a wait will never end because a waiting item was given another slot: {report}");
+        report!(error, "an item that was given the slot of its next run would never end: {report}");
     }
 }
 
