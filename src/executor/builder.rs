@@ -28,7 +28,7 @@ use crate::executor::Executor;
 use crate::executor::global::GlobalExecutor;
 use crate::observe::Snapshot;
 use crate::policy::cpu_set::CpuSet;
-use crate::policy::environment::Slot;
+use crate::policy::environment::MappedCpu;
 use crate::policy::idle_set::{IdleLimits, MIN_IDLE};
 use crate::policy::pods::AffinityScope;
 use crate::policy::threads::default_cap;
@@ -330,8 +330,8 @@ impl ExecutorBuilder {
     fn assemble(mut self) -> Result<(Executor, io::Result<()>), BuildExecutorError> {
         self.check()?;
         let (topology, process) = self.load_topology()?;
-        let (cpus, slots) = self.choose_cpus(&topology, process)?;
-        Ok(self.assemble_on(topology, cpus, slots))
+        let cpus = self.choose_cpus(&topology, process)?;
+        Ok(self.assemble_on(topology, cpus))
     }
 
     /// Makes the default executor. If the machine's topology cannot be read, treats all its CPUs as equals, and also
@@ -342,21 +342,21 @@ impl ExecutorBuilder {
             Ok((executor, manager)) => (executor, manager, None),
             Err(error) => {
                 let cpus = sys::affinity::process_cpus().unwrap_or_else(|_| sys::affinity::assumed_cpus());
-                let slots = cpus.iter().map(|cpu| Slot { cpu, real: cpu }).collect();
-                let (executor, manager) = Self::new().assemble_on(Topology::flat(&cpus), cpus, slots);
+                let mapped = cpus.iter().map(|cpu| MappedCpu { cpu, real: cpu }).collect();
+                let (executor, manager) = Self::new().assemble_on(Topology::flat(&cpus), mapped);
                 (executor, manager, Some(error))
             }
         }
     }
 
-    fn assemble_on(self, topology: Topology, cpus: CpuSet, slots: Vec<Slot>) -> (Executor, io::Result<()>) {
+    fn assemble_on(self, topology: Topology, cpus: Vec<MappedCpu>) -> (Executor, io::Result<()>) {
         let normal = self.nice_normal.unwrap_or_else(|| sys::thread::process_nice().unwrap_or(0));
         let nice = NiceLevels { normal, high: self.nice_high };
         let probe = self.self_management.probe;
         let detection = detection::choose(self.self_management.detection, probe);
         let settings = Settings {
             idle_limits: self.idle_limits,
-            max_threads: self.max_threads.unwrap_or_else(|| default_cap(slots.len(), sys::tasks::limit())),
+            max_threads: self.max_threads.unwrap_or_else(|| default_cap(cpus.len(), sys::tasks::limit())),
             max_pending: self.max_pending,
             max_pending_bytes: self.max_pending_bytes,
             nice: normal,
@@ -369,19 +369,18 @@ impl ExecutorBuilder {
             watchdog_threshold: self.self_management.watchdog_threshold,
             patience: self.progress_check,
         };
-        let environment = LiveEnvironment::new(&slots, Arc::new(Bell::new(detection.pause)));
-        let placement = Placement::new(slots, self.random_placement);
+        let environment = LiveEnvironment::new(&cpus, Arc::new(Bell::new(detection.pause)));
+        let placement = Placement::new(cpus, self.random_placement);
         let upkeep = Arc::new(Upkeep::new(
             Core::new(settings, environment),
-            2 * placement.slots(),
+            2 * placement.len(),
             (detection.shortfall, detection.ready),
             abort_with_dump,
         ));
         let manager = manager_thread::start(&upkeep);
-        let parts = (placement, cpus, topology);
         let inner = ExecutorInner::new(
             upkeep,
-            parts,
+            (placement, topology),
             self.default_scope,
             nice,
             (self.power_efficient, self.histograms, self.prestart),

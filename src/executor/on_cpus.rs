@@ -28,15 +28,15 @@ impl Executor {
     {
         let placement = &self.inner.placement;
         let (queue, f) = (self.unlimited("run_on_each_cpu"), Arc::new(f));
-        let spawn = |slot| {
-            let (cpu, f) = (placement.slot_info(slot).cpu, Arc::clone(&f));
+        let spawn = |index| {
+            let (cpu, f) = (placement.cpu(index).cpu, Arc::clone(&f));
             // The executor's bound on pending items does not apply, so that the call runs its closure on all CPUs or on
             // none.
             let queue = queue.handle().queue();
-            let spawned = queue.spawn_in(Place::Slot(slot), Some(Kept::anyway(queue)), move || f(cpu));
+            let spawned = queue.spawn_in(Place::Bound(index), Some(Kept::anyway(queue)), move || f(cpu));
             spawned.map(JoinHandle::new).map_err(|(error, _f)| error)
         };
-        let items: Vec<_> = (0..placement.slots()).map(spawn).collect();
+        let items: Vec<_> = (0..placement.len()).map(spawn).collect();
         // The caller waits for every run, even after another run has failed.
         let join = |item: Result<JoinHandle<()>, QueueError>| {
             Ok(item?.join_until(until).map_err(|_detached| RunError::TimedOut)??)

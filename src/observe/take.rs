@@ -134,8 +134,8 @@ struct Pools {
 /// and last the pools of pods.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum PoolKey {
-    PerCpu { slot: usize, high: bool },
-    Bh { slot: usize, high: bool },
+    PerCpu { index: usize, high: bool },
+    Bh { index: usize, high: bool },
     Unbound { id: usize },
 }
 
@@ -179,8 +179,8 @@ impl Pools {
 impl PoolKey {
     fn of(pool: &Pool) -> Self {
         match pool.spec.kind {
-            PoolKind::PerCpu { slot, high, .. } => Self::PerCpu { slot, high },
-            PoolKind::Bh { slot, high, .. } => Self::Bh { slot, high },
+            PoolKind::PerCpu { index, high, .. } => Self::PerCpu { index, high },
+            PoolKind::Bh { index, high, .. } => Self::Bh { index, high },
             PoolKind::Unbound { id } => Self::Unbound { id },
         }
     }
@@ -269,7 +269,7 @@ pub(super) fn row(queue: &Queue) -> MonitorRow {
         name: queue.name().to_owned(),
         kind: kind_of(queue),
         rescuer: queue.rescuer().is_some(),
-        counters: queue.shards_by_slot().map(|(_, shard)| shard.counters()).sum(),
+        counters: queue.shards_by_index().map(|(_, shard)| shard.counters()).sum(),
     }
 }
 
@@ -277,14 +277,14 @@ pub(super) fn row(queue: &Queue) -> MonitorRow {
 struct Seen<'q> {
     queue: &'q Queue,
     view: QueueView,
-    /// The shards of the queue, each with its CPU slot and its pool.
+    /// The shards of the queue, each with its CPU index and its pool.
     parts: Vec<(usize, &'q Shard, Arc<Pool>)>,
 }
 
 impl<'q> Seen<'q> {
     fn of(queue: &'q Queue) -> Self {
         let parts =
-            queue.shards_by_slot().map(|(slot, shard)| (slot, shard, shard.pool().shared())).collect();
+            queue.shards_by_index().map(|(index, shard)| (index, shard, shard.pool().shared())).collect();
         Self { queue, view: queue.view(), parts }
     }
 }
@@ -292,10 +292,10 @@ impl<'q> Seen<'q> {
 fn queue_snapshot(seen: &Seen<'_>, ids: &HashMap<PoolKey, usize>) -> QueueSnapshot {
     let Seen { queue, view, parts } = seen;
     let spec = &queue.spec;
-    let cpu = |slot| queue.executor.placement.slot_info(slot).cpu;
+    let cpu = |index| queue.executor.placement.cpu(index).cpu;
     let id = |pool: &Pool| ids.get(&PoolKey::of(pool)).copied();
-    let shard = |(slot, shard, pool): &(usize, &Shard, Arc<Pool>)| {
-        Some(shard_snapshot(cpu(*slot), id(pool)?, shard, shard.counters()))
+    let shard = |(index, shard, pool): &(usize, &Shard, Arc<Pool>)| {
+        Some(shard_snapshot(cpu(*index), id(pool)?, shard, shard.counters()))
     };
     let shards: Vec<ShardSnapshot> = parts.iter().filter_map(shard).collect();
     // Each limiter's word is read only once, so that the sums of the queue agree with the counts of its shards.

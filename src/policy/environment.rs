@@ -20,9 +20,9 @@ use super::time::Time;
 /// The time between two checks. This period is short enough for the manager to notice a change within a second.
 pub(crate) const LOOK_PERIOD: Duration = Duration::from_millis(400);
 
-/// A CPU of the executor.
+/// A CPU of the executor, and the real CPU that serves it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Slot {
+pub(crate) struct MappedCpu {
     /// The CPU's number in the topology.
     pub(crate) cpu: usize,
     /// The real CPU that serves this CPU of the topology.
@@ -32,7 +32,7 @@ pub(crate) struct Slot {
 /// The part of the machine that an executor may use, as of the last check.
 #[derive(Clone, Debug)]
 pub(crate) struct Environment {
-    slots: Arc<[Slot]>,
+    mapped: Arc<[MappedCpu]>,
     /// The CPUs that the user gave to the executor although the process may not use them. The executor never loses
     /// these CPUs.
     exempt: CpuSet,
@@ -51,13 +51,13 @@ pub(crate) struct Share {
 }
 
 impl Environment {
-    /// Returns the environment of a new executor. `slots` is not empty. `allowed` is `None` if the system does not tell
-    /// which CPUs the process may use.
-    pub(crate) fn new(slots: &[Slot], allowed: Option<CpuSet>, quota: Option<Quota>) -> Self {
-        let real: CpuSet = slots.iter().map(|slot| slot.real).collect();
+    /// Returns the environment of a new executor on these CPUs. There is at least one. `allowed` is `None` if the
+    /// system does not tell which CPUs the process may use.
+    pub(crate) fn new(mapped: &[MappedCpu], allowed: Option<CpuSet>, quota: Option<Quota>) -> Self {
+        let real: CpuSet = mapped.iter().map(|cpu| cpu.real).collect();
         let allowed = allowed.filter(|allowed| !allowed.is_empty()).unwrap_or_else(|| real.clone());
         let exempt = real.iter().filter(|cpu| !allowed.contains(*cpu)).collect();
-        Self { slots: slots.into(), exempt, allowed, quota }
+        Self { mapped: mapped.into(), exempt, allowed, quota }
     }
 
     /// Returns the environment after another check, or `None` if the environment has not changed.
@@ -78,10 +78,10 @@ impl Environment {
         let left = self.left().count();
         if left == 0 {
             let at_most = self.allowed.len();
-            let target = self.limited(cpus.len().min(at_most), self.slots.len().min(at_most));
+            let target = self.limited(cpus.len().min(at_most), self.mapped.len().min(at_most));
             return Share { binding: self.allowed.clone(), target };
         }
-        let own = self.left().filter(|slot| cpus.contains(slot.cpu)).count();
+        let own = self.left().filter(|cpu| cpus.contains(cpu.cpu)).count();
         if own > 0 {
             return Share { binding: self.left_of(cpus), target: self.limited(own, left) };
         }
@@ -91,13 +91,13 @@ impl Environment {
 
     /// Returns the real CPUs of the executor as a whole.
     pub(crate) fn home(&self) -> CpuSet {
-        let left: CpuSet = self.left().map(|slot| slot.real).collect();
+        let left: CpuSet = self.left().map(|cpu| cpu.real).collect();
         if left.is_empty() { self.allowed.clone() } else { left }
     }
 
     /// Returns the executor's CPUs that the process may no longer use, numbered as in the topology.
     pub(crate) fn lost(&self) -> CpuSet {
-        self.slots.iter().filter(|slot| !self.is_left(**slot)).map(|slot| slot.cpu).collect()
+        self.mapped.iter().filter(|cpu| !self.is_left(**cpu)).map(|cpu| cpu.cpu).collect()
     }
 
     pub(crate) fn quota(&self) -> Option<Quota> {
@@ -110,15 +110,15 @@ impl Environment {
 
     /// Returns the real CPUs that serve these CPUs of the topology, as far as the executor still has them.
     fn left_of(&self, cpus: &CpuSet) -> CpuSet {
-        self.left().filter(|slot| cpus.contains(slot.cpu)).map(|slot| slot.real).collect()
+        self.left().filter(|cpu| cpus.contains(cpu.cpu)).map(|cpu| cpu.real).collect()
     }
 
-    fn left(&self) -> impl Iterator<Item = &Slot> {
-        self.slots.iter().filter(|slot| self.is_left(**slot))
+    fn left(&self) -> impl Iterator<Item = &MappedCpu> {
+        self.mapped.iter().filter(|cpu| self.is_left(**cpu))
     }
 
-    fn is_left(&self, slot: Slot) -> bool {
-        self.allowed.contains(slot.real) || self.exempt.contains(slot.real)
+    fn is_left(&self, cpu: MappedCpu) -> bool {
+        self.allowed.contains(cpu.real) || self.exempt.contains(cpu.real)
     }
 
     fn limited(&self, own: usize, all: usize) -> usize {
@@ -185,16 +185,16 @@ mod tests {
         list.parse().unwrap()
     }
 
-    fn slots(cpus: usize, real: usize) -> Vec<Slot> {
-        (0..cpus).map(|cpu| Slot { cpu, real: cpu % real }).collect()
+    fn mapped(cpus: usize, real: usize) -> Vec<MappedCpu> {
+        (0..cpus).map(|cpu| MappedCpu { cpu, real: cpu % real }).collect()
     }
 
     fn quota(micros: u64) -> Option<Quota> {
         Quota::new(micros, 100_000)
     }
 
-    fn narrowed(slots: &[Slot], allowed: &str, quota: Option<Quota>) -> Environment {
-        let before = Environment::new(slots, Some(cpus("0-7")), None);
+    fn narrowed(mapped: &[MappedCpu], allowed: &str, quota: Option<Quota>) -> Environment {
+        let before = Environment::new(mapped, Some(cpus("0-7")), None);
         before.seen(Some(cpus(allowed)), quota).unwrap_or(before)
     }
 
@@ -230,7 +230,7 @@ mod tests {
         ];
         for (allowed, hundredths, pool, of_queue, binding, target) in table {
             let quota = hundredths.and_then(|hundredths| quota(1000 * hundredths));
-            let share = narrowed(&slots(8, 8), allowed, quota).share(&cpus(pool), &cpus(of_queue));
+            let share = narrowed(&mapped(8, 8), allowed, quota).share(&cpus(pool), &cpus(of_queue));
             let expected = Share { binding: cpus(binding), target };
             assert_eq!(share, expected, "{pool} of {of_queue}, {allowed} under {hundredths:?}");
         }
@@ -240,7 +240,7 @@ mod tests {
     /// that this real CPU serves.
     #[test]
     fn a_made_up_pod_is_served_by_the_real_cpus_behind_it() {
-        let whole = Environment::new(&slots(8, 2), Some(cpus("0-1")), None);
+        let whole = Environment::new(&mapped(8, 2), Some(cpus("0-1")), None);
         assert_eq!(whole.share(&cpus("0,2,4"), &cpus("0-7")), Share { binding: cpus("0"), target: 3 });
         assert_eq!(whole.share(&cpus("4-5"), &cpus("0-7")), Share { binding: cpus("0-1"), target: 2 });
         assert_eq!((whole.lost(), whole.home()), (cpus(""), cpus("0-1")));
@@ -256,7 +256,7 @@ mod tests {
     /// The executor keeps a CPU that the user gave to it, even if the process was not allowed to use that CPU.
     #[test]
     fn cpus_that_the_process_never_had_are_not_lost() {
-        let environment = Environment::new(&slots(2, 2), Some(cpus("0")), None);
+        let environment = Environment::new(&mapped(2, 2), Some(cpus("0")), None);
         assert_eq!(environment.lost(), cpus(""));
         assert_eq!(environment.share(&cpus("0-1"), &cpus("0-7")).binding, cpus("0-1"));
         assert!(environment.seen(Some(cpus("0")), None).is_none());
@@ -265,7 +265,7 @@ mod tests {
 
     #[test]
     fn a_look_that_fails_changes_nothing() {
-        let environment = Environment::new(&slots(2, 2), None, quota(100_000));
+        let environment = Environment::new(&mapped(2, 2), None, quota(100_000));
         assert_eq!(environment.share(&cpus("0-1"), &cpus("0-7")), Share { binding: cpus("0-1"), target: 1 });
         assert!(environment.seen(None, quota(100_000)).is_none());
         assert!(environment.seen(Some(CpuSet::new()), quota(100_000)).is_none());

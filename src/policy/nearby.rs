@@ -7,29 +7,30 @@ use std::collections::BTreeMap;
 use super::cpu_set::CpuSet;
 use super::topology::{Cpu, Topology};
 
-/// The CPU slots near each CPU and each node of a machine. A CPU slot is the index of one of the executor's CPUs, in
-/// ascending order of the CPU numbers.
+/// The executor's CPUs that serve each CPU and each node of a machine. The executor's CPUs have the *indices* 0 to
+/// n − 1, in ascending order of the CPU numbers.
 #[derive(Debug)]
 pub(crate) struct Nearby {
-    /// The CPU slot that serves each CPU, by CPU number, or `None` if the machine has no such CPU.
+    /// The index of the CPU that serves each CPU, by CPU number, or `None` if the machine has no such CPU.
     by_cpu: Vec<Option<usize>>,
     by_node: BTreeMap<usize, Vec<usize>>,
 }
 
 impl Nearby {
-    /// Finds the CPU slots for a machine. `used` is the set of the executor's CPUs, and contains at least one CPU.
+    /// Finds the serving CPUs for a machine. `used` is the set of the executor's CPUs, and contains at least one CPU.
     pub(crate) fn derive(topology: &Topology, used: &CpuSet) -> Self {
-        let slot_of: BTreeMap<usize, usize> = used.iter().zip(0..).collect();
+        let index_of: BTreeMap<usize, usize> = used.iter().zip(0..).collect();
         let known = topology.cpus().iter();
         let served: Vec<(Cpu, usize)> =
-            known.filter_map(|cpu| Some((*cpu, *slot_of.get(&cpu.id)?))).collect();
+            known.filter_map(|cpu| Some((*cpu, *index_of.get(&cpu.id)?))).collect();
         let mut nearby = Self { by_cpu: Vec::new(), by_node: BTreeMap::new() };
         for cpu in topology.cpus() {
             nearby.by_cpu.resize(cpu.id, None);
             nearby.by_cpu.push(nearest(*cpu, &served));
-            nearby.by_node.entry(cpu.node).or_default().extend(slot_of.get(&cpu.id));
+            nearby.by_node.entry(cpu.node).or_default().extend(index_of.get(&cpu.id));
         }
-        // The topology does not tell which CPUs are near an offline CPU, so offline CPUs are spread over all CPU slots.
+        // The topology does not tell which CPUs are near an offline CPU, so offline CPUs are spread over all
+        // of the executor's CPUs.
         for cpu in topology.offline().iter() {
             nearby.by_cpu.resize(nearby.by_cpu.len().max(cpu + 1), None);
             nearby.by_cpu[cpu] = cpu.checked_rem(served.len()).map(|turn| served[turn].1);
@@ -37,22 +38,22 @@ impl Nearby {
         nearby
     }
 
-    /// Returns the CPU slot of `cpu` itself if the executor uses this CPU. Otherwise returns one of the nearest CPU
-    /// slots, which is always the same for a given CPU. So items for one CPU keep their order, and items for different
-    /// CPUs are spread over the nearest CPU slots.
-    pub(crate) fn slot_of_cpu(&self, cpu: usize) -> Option<usize> {
+    /// Returns the index of `cpu` itself if the executor uses this CPU. Otherwise returns the index of one of the
+    /// nearest CPUs, which is always the same for a given CPU. So items for one CPU keep their order, and items for
+    /// different CPUs are spread over the nearest CPUs.
+    pub(crate) fn index_of_cpu(&self, cpu: usize) -> Option<usize> {
         *self.by_cpu.get(cpu)?
     }
 
-    /// Returns the CPU slots of the executor's CPUs on a node. The slice is empty if the executor has no CPU on the
+    /// Returns the indices of the executor's CPUs on a node. The slice is empty if the executor has no CPU on the
     /// node. Returns `None` if the machine has no such node.
-    pub(crate) fn slots_of_node(&self, node: usize) -> Option<&[usize]> {
+    pub(crate) fn indices_of_node(&self, node: usize) -> Option<&[usize]> {
         self.by_node.get(&node).map(Vec::as_slice)
     }
 }
 
-/// Returns the CPU slot for `cpu`. If `cpu` has no CPU slot of its own, returns a CPU slot in the smallest group that
-/// has one: the core, the cache, the node, or the machine.
+/// Returns the index of `cpu`. If `cpu` has no index, returns an index of its smallest group that has one. The groups
+/// are the core, the cache, the node and the machine.
 fn nearest(cpu: Cpu, served: &[(Cpu, usize)]) -> Option<usize> {
     let distances: [fn(Cpu, Cpu) -> bool; 5] = [
         |one, other| one.id == other.id,
@@ -63,7 +64,7 @@ fn nearest(cpu: Cpu, served: &[(Cpu, usize)]) -> Option<usize> {
     ];
     distances.into_iter().find_map(|near| {
         let found: Vec<usize> =
-            served.iter().filter(|(other, _)| near(cpu, *other)).map(|(_, slot)| *slot).collect();
+            served.iter().filter(|(other, _)| near(cpu, *other)).map(|(_, index)| *index).collect();
         let turn = cpu.id.checked_rem(found.len())?;
         Some(found[turn])
     })
@@ -95,10 +96,10 @@ mod tests {
         ];
         for (used, cpu, by) in table {
             let used = cpus(used);
-            let slot = Nearby::derive(&topology, &used).slot_of_cpu(cpu).unwrap();
-            assert_eq!(used.iter().nth(slot), Some(by), "{cpu} of {used}");
+            let index = Nearby::derive(&topology, &used).index_of_cpu(cpu).unwrap();
+            assert_eq!(used.iter().nth(index), Some(by), "{cpu} of {used}");
         }
-        assert_eq!(Nearby::derive(&topology, &cpus("0")).slot_of_cpu(16), None);
+        assert_eq!(Nearby::derive(&topology, &cpus("0")).index_of_cpu(16), None);
     }
 
     /// spec: W6.3 (an unknown CPU or node is an error): a number in a gap of the numbering belongs to no known CPU.
@@ -108,12 +109,12 @@ mod tests {
         let topology = Topology::new(vec![cpu(3, 8), cpu(5, 8), cpu(6, 2)]);
         let nearby = Nearby::derive(&topology, &cpus("3,5"));
         assert_eq!(
-            [0, 3, 4, 5, 6, 7].map(|cpu| nearby.slot_of_cpu(cpu)),
+            [0, 3, 4, 5, 6, 7].map(|cpu| nearby.index_of_cpu(cpu)),
             [None, Some(0), None, Some(1), Some(0), None]
         );
-        assert_eq!(nearby.slots_of_node(8), Some(&[0, 1][..]));
-        assert_eq!(nearby.slots_of_node(2), Some(&[][..]), "a node without used CPUs");
-        assert_eq!(nearby.slots_of_node(0), None);
+        assert_eq!(nearby.indices_of_node(8), Some(&[0, 1][..]));
+        assert_eq!(nearby.indices_of_node(2), Some(&[][..]), "a node without used CPUs");
+        assert_eq!(nearby.indices_of_node(0), None);
     }
 
     /// spec: W6.5 (an item for an offline CPU runs elsewhere)
@@ -122,8 +123,8 @@ mod tests {
         let topology = Topology::flat(&cpus("0,2,5")).with_offline(&cpus("0-3,7"));
         assert_eq!(*topology.offline(), cpus("1,3,7"));
         let nearby = Nearby::derive(&topology, &cpus("2,5"));
-        let slots = (0..9).map(|cpu| nearby.slot_of_cpu(cpu));
+        let indices = (0..9).map(|cpu| nearby.index_of_cpu(cpu));
         let expected = [Some(0), Some(1), Some(0), Some(1), None, Some(1), None, Some(1), None];
-        assert!(slots.eq(expected));
+        assert!(indices.eq(expected));
     }
 }

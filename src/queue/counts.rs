@@ -153,7 +153,7 @@ impl WorkQueue {
     #[doc(alias = "workqueue_congested")]
     pub fn is_congested(&self, cpu: usize) -> Result<bool, QueueError> {
         let queue = self.handle.queue();
-        let slot = queue.executor.placement.slot_on(cpu).ok_or(QueueError::UnknownCpu { cpu })?;
-        Ok(queue.is_congested(slot))
+        let index = queue.executor.placement.index_of(cpu).ok_or(QueueError::UnknownCpu { cpu })?;
+        Ok(queue.is_congested(index))
     }
 }

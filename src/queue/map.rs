@@ -154,7 +154,7 @@ impl WorkQueue {
     }
 
     fn window(&self) -> usize {
-        WINDOW_LEAST.max(WINDOW_PER_CPU * self.executor().placement.slots())
+        WINDOW_LEAST.max(WINDOW_PER_CPU * self.executor().placement.len())
     }
 }
 

@@ -8,7 +8,7 @@
 
 use std::sync::Arc;
 
-use crate::policy::environment::{Environment, Slot};
+use crate::policy::environment::{Environment, MappedCpu};
 use crate::protocol::attention::AttentionCell;
 use crate::sys::affinity;
 use crate::sys::cgroup::CpuGroups;
@@ -34,9 +34,9 @@ pub(crate) struct Present {
 }
 
 impl LiveEnvironment {
-    pub(crate) fn new(slots: &[Slot], bell: Arc<Bell>) -> Self {
+    pub(crate) fn new(mapped: &[MappedCpu], bell: Arc<Bell>) -> Self {
         let quota = CpuGroups::of_process(None).quota();
-        let cpus = Arc::new(Environment::new(slots, affinity::watched_cpus(), quota));
+        let cpus = Arc::new(Environment::new(mapped, affinity::watched_cpus(), quota));
         Self { attention: AttentionCell::new(), bell, present: Mutex::new(Present { number: 0, cpus }) }
     }
 

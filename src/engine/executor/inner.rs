@@ -57,13 +57,13 @@ pub(crate) struct ExecutorInner {
     pub(crate) topology: Topology,   // I
     /// The executor's token, which is the parent of the queues' tokens. The token is made when a thread first needs it.
     pub(crate) token: OnceLock<Token>, // A
-    /// For each CPU and each NUMA node of the machine, the CPU slots that serve it. A thread computes this value when
-    /// it is first needed.
+    /// For each CPU and each NUMA node of the machine, the indices of the CPUs that serve it. A thread computes
+    /// this value when it is first needed.
     nearby: OnceLock<Nearby>, // A
     /// The number of items that issuers outside a node have queued for that node. The items that such issuers queue for
     /// a node are distributed over the node's CPUs in rotation.
     pub(crate) turns: AtomicUsize, // A
-    /// The pools of each of the executor's CPUs. The index is the CPU's slot. Each pool is made when it is first used.
+    /// The pools of each of the executor's CPUs. Each pool is made when it is first used.
     per_cpu: Box<[CpuPools]>, // A, set under U
     making_pools: Mutex<()>,         // U
 }
@@ -86,12 +86,13 @@ pub(crate) struct NiceLevels {
 impl ExecutorInner {
     pub(crate) fn new(
         upkeep: Arc<Upkeep>,
-        (placement, cpus, topology): (Placement, CpuSet, Topology),
+        (placement, topology): (Placement, Topology),
         default_scope: AffinityScope,
         nice: NiceLevels,
         (power_efficient, times_items, prestarts): (bool, bool, bool),
     ) -> Self {
-        let per_cpu = (0..placement.slots()).map(|_| CpuPools::default()).collect();
+        let cpus: CpuSet = placement.cpus.iter().map(|cpu| cpu.cpu).collect();
+        let per_cpu = (0..placement.len()).map(|_| CpuPools::default()).collect();
         let backlog = upkeep.core.settings.max_pending.map(Backlog::new);
         let bytes = upkeep.core.settings.max_pending_bytes.map(ByteCell::new);
         Self {
@@ -118,15 +119,20 @@ impl ExecutorInner {
         }
     }
 
-    /// Returns the pool for items that are queued to a queue of this kind on the CPU with this slot. If the pool
+    /// Returns the pool for items that are queued to a queue of this kind on the CPU with this index. If the pool
     /// belongs to a class, the caller must call [`attend`](Class::attend) on the class. `known` caches how the queue's
     /// attributes divide the CPUs.
-    pub(crate) fn pool_for(&self, kind: &QueueKind, slot: usize, known: &mut Option<Division>) -> PoolChoice {
+    pub(crate) fn pool_for(
+        &self,
+        kind: &QueueKind,
+        index: usize,
+        known: &mut Option<Division>,
+    ) -> PoolChoice {
         match kind {
             QueueKind::PerCpu { high } => {
-                PoolChoice { pool: self.per_cpu_pool(slot, *high, false), user: None }
+                PoolChoice { pool: self.per_cpu_pool(index, *high, false), user: None }
             }
-            QueueKind::Bh { high } => PoolChoice { pool: self.per_cpu_pool(slot, *high, true), user: None },
+            QueueKind::Bh { high } => PoolChoice { pool: self.per_cpu_pool(index, *high, true), user: None },
             QueueKind::Unbound(attrs) => {
                 let known = match known.take() {
                     Some(division) if division.is_of(attrs) => known.insert(division),
@@ -135,7 +141,7 @@ impl ExecutorInner {
                 let pools = &self.upkeep.pools;
                 let make = |key| Class::new(key, &self.topology, &self.placement, Arc::clone(pools));
                 let user = known.user(|key| pools.class(key, make));
-                let pod = known.pod_for(self.placement.slot_info(slot).cpu);
+                let pod = known.pod_for(self.placement.cpu(index).cpu);
                 PoolChoice { pool: user.pool(pod), user: Some(user) }
             }
         }
@@ -150,16 +156,16 @@ impl ExecutorInner {
         Ok(self.nearby.get_or_init(|| Nearby::derive(&self.topology, &self.cpus)))
     }
 
-    fn per_cpu_pool(&self, slot: usize, high: bool, bh: bool) -> Arc<Pool> {
-        let of_cpu = &self.per_cpu[slot];
+    fn per_cpu_pool(&self, index: usize, high: bool, bh: bool) -> Arc<Pool> {
+        let of_cpu = &self.per_cpu[index];
         let pools = if bh { &of_cpu.bh } else { &of_cpu.pools };
         let make = || {
-            let cpu = self.placement.slot_info(slot).cpu;
+            let cpu = self.placement.cpu(index).cpu;
             let spec = PoolSpec {
                 kind: if bh {
-                    PoolKind::Bh { cpu, slot, high }
+                    PoolKind::Bh { cpu, index, high }
                 } else {
-                    PoolKind::PerCpu { cpu, slot, high }
+                    PoolKind::PerCpu { cpu, index, high }
                 },
                 reach: CpuSet::single(cpu),
                 of_queue: CpuSet::single(cpu),

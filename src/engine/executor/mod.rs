@@ -6,7 +6,7 @@
 //! | `core` | the data that pools and threads share: settings, the manager's inbox, denials, present CPUs |
 //! | `threads` | the threads, each of which is counted before it is made, and until it is gone |
 //! | `environment` | the part of the machine that the process may use at present |
-//! | `placement` | the slots: the executor's CPUs, and the real CPUs behind them |
+//! | `placement` | the executor's CPUs by index, and the real CPUs that serve them |
 //! | `upkeep` | the manager's data about all pools: their register, timers, leftovers, offenders |
 //! | `inner` | the data that queues and handles share, and how a queue's attributes determine its pools |
 //! | `shutdown` | the shutdown of an executor, and how items are given up |

@@ -253,7 +253,7 @@ impl Queue {
         if self.executor.origin.is_forked() {
             return Err(QueueError::Forked);
         }
-        Ok(self.shard(self.executor.placement.slot_for(place)))
+        Ok(self.shard(self.executor.placement.index_for(place)))
     }
 
     /// Queues reusable items in order, and stops at the first item that is refused. Returns the number of items that
@@ -286,7 +286,7 @@ impl Queue {
     /// the batch is being queued.
     pub(crate) fn place_of_batch(&self, place: Place) -> Place {
         match place {
-            Place::Here => Place::Near(self.executor.placement.slot_for(Place::Here)),
+            Place::Here => Place::Near(self.executor.placement.index_for(Place::Here)),
             named => named,
         }
     }

@@ -193,19 +193,19 @@ impl Queue {
         if queue.executor.origin.is_forked() {
             return Err((QueueError::Forked, function));
         }
-        let slot = queue.executor.placement.slot_for(place);
-        let shard = queue.shard(slot);
+        let index = queue.executor.placement.index_for(place);
+        let shard = queue.shard(index);
         if let Err(error) = queue.may_arm(shard.limiter(), false) {
             return Err((error, function));
         }
         let (item, made) = make(function, shard.lane());
         let what = Later::OneShot(Unlisted::new(item));
         let (name, wake) =
-            TimerName::set(after, Timer { what, queue: Arc::clone(handle), slot, bound: place.is_bound() });
+            TimerName::set(after, Timer { what, queue: Arc::clone(handle), index, bound: place.is_bound() });
         if wake {
             name.wake_manager();
         }
-        if let Some((error, Timer { what: Later::OneShot(item), .. })) = queue.armed_too_late(slot, &name) {
+        if let Some((error, Timer { what: Later::OneShot(item), .. })) = queue.armed_too_late(index, &name) {
             return Err((error, unmake(item.list(), made)));
         }
         Ok((made, name))
@@ -218,8 +218,8 @@ impl Queue {
     /// caller first arms its timer, and then reads the intake. So if the caller finds the intake not yet shut, the
     /// thread that ends the queue will find the timer. If the caller finds the intake shut, either the caller or the
     /// thread that ends the queue takes the timer.
-    pub(crate) fn armed_too_late(&self, slot: usize, name: &TimerName) -> Option<(QueueError, Timer)> {
-        let limiter = self.shard(slot).limiter();
+    pub(crate) fn armed_too_late(&self, index: usize, name: &TimerName) -> Option<(QueueError, Timer)> {
+        let limiter = self.shard(index).limiter();
         if limiter.cell.load().intake() != Intake::Shut {
             return None;
         }
@@ -243,14 +243,14 @@ impl Queue {
             return Err(QueueError::Forked);
         }
         let queue = handle.queue();
-        let slot = queue.executor.placement.slot_for(place);
-        let shard = queue.shard(slot);
+        let index = queue.executor.placement.index_for(place);
+        let shard = queue.shard(index);
         queue.may_arm(shard.limiter(), after.is_zero())?;
         let room = queue.room_to_arm(shard, kept, work, (after.is_zero(), again))?;
         let timer = Timer {
             what: Later::Work(work.clone()),
             queue: Arc::clone(handle),
-            slot,
+            index,
             bound: place.is_bound(),
         };
         let carried = queue.carried_for(work);
@@ -270,7 +270,7 @@ impl Queue {
             name
         });
         let refused = armed.and_then(|name| {
-            if let Some((error, timer)) = queue.armed_too_late(slot, &name) {
+            if let Some((error, timer)) = queue.armed_too_late(index, &name) {
                 return queue.withdraw(&name, timer, arm).then_some(error);
             }
             if after.is_zero() {
@@ -326,8 +326,8 @@ impl Queue {
     /// not apply now. `kept` is the place that the item has already taken among the queue's pending items, if any. The
     /// timer stays on the map until its item is admitted, and then in `due` until its item is about to be pushed or is
     /// given up. So if this function panics before the push, the timer is still on the map or in `due`.
-    fn fired(&self, slot: usize, due: &mut Option<Timer>, name: &TimerName, kept: Option<Kept<'_>>) {
-        let shard = self.shard(slot);
+    fn fired(&self, index: usize, due: &mut Option<Timer>, name: &TimerName, kept: Option<Kept<'_>>) {
+        let shard = self.shard(index);
         let Some(pass) = self.admit_fired(shard.limiter(), name) else { return };
         let kept = kept.unwrap_or_else(|| Kept::anyway(self));
         let entering = Entering { shard, admitted: Some((pass, kept)) };
@@ -356,7 +356,7 @@ impl Queue {
         };
         if let Some(pass) = entering.enters() {
             let entry = Entry::new(item, shard, pass.ticket, bound);
-            enqueue(shard, entry, bound.then_some(slot), pass.has_slot, Shard::put);
+            enqueue(shard, entry, bound.then_some(index), pass.has_slot, Shard::put);
         }
     }
 }
@@ -400,8 +400,8 @@ impl TimerName {
 
     /// Fires the timer. `kept` is the place that the timer's item has taken among the queue's pending items, if any.
     fn fire_into(&self, due: &mut Option<Timer>, kept: Option<Kept<'_>>) {
-        if let Some((queue, slot)) = self.place() {
-            queue.queue().fired(slot, due, self, kept);
+        if let Some((queue, index)) = self.place() {
+            queue.queue().fired(index, due, self, kept);
         }
     }
 }

@@ -37,7 +37,7 @@ impl Queue {
     where
         F: Closure<T>,
     {
-        let shard = self.shard(self.executor.placement.slot_for(place));
+        let shard = self.shard(self.executor.placement.index_for(place));
         if let Some(admitted) = self.admit_here(shard, place) {
             return self.spawn_admitted((shard, place), admitted, function, make, run);
         }
@@ -65,7 +65,7 @@ impl Queue {
         if refusal != QueueError::Full {
             return Err((refusal, function));
         }
-        let shard = self.shard(self.executor.placement.slot_for(place));
+        let shard = self.shard(self.executor.placement.index_for(place));
         if let Some(admitted) = self.admit_here(shard, place) {
             drop(kept);
             return self.spawn_admitted((shard, place), admitted, function, make, run);

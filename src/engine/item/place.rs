@@ -9,7 +9,7 @@ use crate::engine::pool::spec::PoolKind;
 use crate::engine::refusal::QueueError;
 use crate::engine::worker::worker_thread;
 
-/// The place that an issuer wants for an item. In this file, a *slot* is the index of a CPU among the executor's CPUs.
+/// The place that an issuer wants for an item. CPUs have the indices of [`Placement`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Place {
     /// A place near the issuer.
@@ -17,21 +17,21 @@ pub(crate) enum Place {
     /// A place near the CPU with this index, on which the issuer ran when it chose the place.
     Near(usize),
     /// The CPU with this index, in every placement mode. The item stays in the pod of that CPU.
-    Slot(usize),
+    Bound(usize),
 }
 
 impl Place {
     /// Returns whether the issuer named the place. An item whose place was named stays in the pod of that place.
     #[inline]
     pub(crate) fn is_bound(self) -> bool {
-        matches!(self, Self::Slot(_))
+        matches!(self, Self::Bound(_))
     }
 
     /// Returns the index of the CPU that the issuer named, if it named one.
     #[inline]
     pub(crate) fn named(self) -> Option<usize> {
         match self {
-            Self::Slot(slot) => Some(slot),
+            Self::Bound(index) => Some(index),
             Self::Here | Self::Near(_) => None,
         }
     }
@@ -40,47 +40,47 @@ impl Place {
 impl Placement {
     /// Returns the index of the CPU on which an item with this place is queued.
     #[inline]
-    pub(crate) fn slot_for(&self, place: Place) -> usize {
+    pub(crate) fn index_for(&self, place: Place) -> usize {
         match place {
-            Place::Here => self.slot(),
-            Place::Near(slot) | Place::Slot(slot) => slot,
+            Place::Here => self.index(),
+            Place::Near(index) | Place::Bound(index) => index,
         }
     }
 
     /// Returns the index of the CPU on which an item is queued if the calling thread names no place.
     #[inline]
-    fn slot(&self) -> usize {
+    fn index(&self) -> usize {
         match &self.mode {
-            Mode::Real => self.slot_of_thread(),
-            Mode::MadeUp => self.slot_of_worker().unwrap_or_else(|| self.slot_of_thread()),
-            Mode::Random(state) => split_mix(state) as usize % self.slots.len(),
+            Mode::Real => self.index_of_thread(),
+            Mode::MadeUp => self.index_of_worker().unwrap_or_else(|| self.index_of_thread()),
+            Mode::Random(state) => split_mix(state) as usize % self.cpus.len(),
         }
     }
 
     #[inline]
-    fn slot_of_thread(&self) -> usize {
-        let Some(cpu) = affinity::current_cpu() else { return self.slot_without_cpu() };
-        self.by_cpu.get(cpu).map_or_else(|| cpu % self.slots.len(), |slot| *slot as usize)
+    fn index_of_thread(&self) -> usize {
+        let Some(cpu) = affinity::current_cpu() else { return self.index_without_cpu() };
+        self.by_cpu.get(cpu).map_or_else(|| cpu % self.cpus.len(), |index| *index as usize)
     }
 
     /// Returns the index of the CPU on which the calling thread queues items if the system does not report the current
     /// CPU. A worker uses the CPU that its pool serves. Each other thread always uses the same CPU, so that its items
     /// stay in order. Threads that are not workers are spread over the executor's CPUs.
-    fn slot_without_cpu(&self) -> usize {
-        let spread = || (thread::number() % self.slots.len() as u64) as usize;
-        self.slot_of_worker().unwrap_or_else(spread)
+    fn index_without_cpu(&self) -> usize {
+        let spread = || (thread::number() % self.cpus.len() as u64) as usize;
+        self.index_of_worker().unwrap_or_else(spread)
     }
 
     /// Returns the index of the CPU that the calling worker's pool serves. Returns `None` if the calling thread is not
     /// a worker, if the worker's pool serves a pod, or if this executor has no CPU or another CPU at that index.
-    fn slot_of_worker(&self) -> Option<usize> {
+    fn index_of_worker(&self) -> Option<usize> {
         worker_thread::with_current(|worker| {
             let pool = &worker?.pool;
             match pool.spec.kind {
-                PoolKind::PerCpu { slot, cpu, .. } | PoolKind::Bh { slot, cpu, .. }
-                    if self.slots.get(slot).is_some_and(|s| s.cpu == cpu) =>
+                PoolKind::PerCpu { index, cpu, .. } | PoolKind::Bh { index, cpu, .. }
+                    if self.cpus.get(index).is_some_and(|own| own.cpu == cpu) =>
                 {
-                    Some(slot)
+                    Some(index)
                 }
                 _ => None,
             }
@@ -92,20 +92,20 @@ impl ExecutorInner {
     /// Returns the place for a CPU of the topology. The place is that CPU if the executor uses it, and otherwise a CPU
     /// near it.
     pub(crate) fn place_on_cpu(&self, cpu: usize) -> Result<Place, QueueError> {
-        let slot = self.nearby()?.slot_of_cpu(cpu).ok_or(QueueError::UnknownCpu { cpu })?;
-        Ok(Place::Slot(slot))
+        let index = self.nearby()?.index_of_cpu(cpu).ok_or(QueueError::UnknownCpu { cpu })?;
+        Ok(Place::Bound(index))
     }
 
     /// Returns a place on a node of the topology. The place is the issuer's own CPU if that CPU belongs to the node, or
     /// if the executor uses no CPU of the node. Otherwise, successive calls return the CPUs of the node in turn.
     pub(crate) fn place_on_node(&self, node: usize) -> Result<Place, QueueError> {
-        let slots = self.nearby()?.slots_of_node(node).ok_or(QueueError::UnknownNode { node })?;
-        let here = self.placement.slot_for(Place::Here);
-        if slots.is_empty() || slots.contains(&here) {
-            return Ok(Place::Slot(here));
+        let indices = self.nearby()?.indices_of_node(node).ok_or(QueueError::UnknownNode { node })?;
+        let here = self.placement.index_for(Place::Here);
+        if indices.is_empty() || indices.contains(&here) {
+            return Ok(Place::Bound(here));
         }
         let turn = self.turns.fetch_add(1, Ordering::Relaxed);
-        Ok(Place::Slot(slots[turn % slots.len()]))
+        Ok(Place::Bound(indices[turn % indices.len()]))
     }
 }
 
@@ -123,29 +123,29 @@ fn split_mix(state: &AtomicU64) -> u64 {
 mod tests {
     use super::*;
     use crate::policy::cpu_set::CpuSet;
-    use crate::policy::environment::Slot;
+    use crate::policy::environment::MappedCpu;
 
     #[test]
-    fn an_issuer_on_an_unused_cpu_gets_a_slot() {
-        let slots = vec![Slot { cpu: 4, real: 4 }, Slot { cpu: 6, real: 6 }];
-        let placement = Placement::new(slots, None);
+    fn an_issuer_on_an_unused_cpu_gets_an_index() {
+        let cpus = vec![MappedCpu { cpu: 4, real: 4 }, MappedCpu { cpu: 6, real: 6 }];
+        let placement = Placement::new(cpus, None);
         assert_eq!(&*placement.by_cpu, [0, 1, 0, 1, 0, 1, 1]);
-        assert!(placement.slot() < 2);
+        assert!(placement.index() < 2);
     }
 
     #[test]
     fn a_made_up_pod_is_served_by_the_real_cpus_behind_it() {
-        let slots = (0..8).map(|cpu| Slot { cpu, real: cpu % 2 }).collect();
-        let placement = Placement::new(slots, None);
+        let cpus = (0..8).map(|cpu| MappedCpu { cpu, real: cpu % 2 }).collect();
+        let placement = Placement::new(cpus, None);
         assert_eq!(placement.real(&[0, 2, 4].into_iter().collect()), CpuSet::single(0));
         assert_eq!(placement.real(&[4, 5].into_iter().collect()), [0, 1].into_iter().collect());
     }
 
     #[test]
-    fn random_placement_reaches_every_slot() {
-        let slots = (0..8).map(|cpu| Slot { cpu, real: 0 }).collect();
-        let placement = Placement::new(slots, Some(1));
-        let reached: CpuSet = (0..200).map(|_| placement.slot()).collect();
+    fn random_placement_reaches_every_index() {
+        let cpus = (0..8).map(|cpu| MappedCpu { cpu, real: 0 }).collect();
+        let placement = Placement::new(cpus, Some(1));
+        let reached: CpuSet = (0..200).map(|_| placement.index()).collect();
         assert_eq!(reached.len(), 8);
     }
 }

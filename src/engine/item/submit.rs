@@ -115,7 +115,7 @@ impl Queue {
         if let Err(full) = function.take_bytes(self, Ask::Now) {
             return self.spawn_without_bytes::<F, T, H>((place, kept), full, function, make);
         }
-        let shard = self.shard(self.executor.placement.slot_for(place));
+        let shard = self.shard(self.executor.placement.index_for(place));
         let pass = match self.admit_unless_full(shard.limiter()) {
             Ok(pass) => pass,
             Err(error) => return Err((error, function)),
@@ -181,7 +181,7 @@ impl Queue {
         if self.executor.origin.is_forked() || work.origin.is_forked() {
             return Err(QueueError::Forked);
         }
-        let shard = self.shard(self.executor.placement.slot_for(place));
+        let shard = self.shard(self.executor.placement.index_for(place));
         let is_idle = work.cell.load().is_idle();
         let carried = if is_idle {
             self.carried_for(work)

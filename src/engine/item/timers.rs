@@ -98,7 +98,8 @@ pub(crate) struct TimedWaker {
 pub(crate) struct Timer {
     pub(crate) what: Later,
     pub(crate) queue: Arc<QueueHandle>,
-    pub(crate) slot: usize,
+    /// The index of the CPU on which the item is to be queued.
+    pub(crate) index: usize,
     /// Whether the issuer named the place.
     pub(crate) bound: bool,
 }
@@ -250,7 +251,7 @@ impl TimerName {
     /// If the timer is still on the map, returns its queue and the index of the CPU on which its item will be queued.
     pub(super) fn place(&self) -> Option<(Arc<QueueHandle>, usize)> {
         let map = self.timers.map.lock();
-        map.get(self.deadline).map(|timer| (Arc::clone(&timer.queue), timer.slot))
+        map.get(self.deadline).map(|timer| (Arc::clone(&timer.queue), timer.index))
     }
 
     /// Returns the address of the lane of the timer's item. The address serves only for comparisons.
@@ -293,7 +294,7 @@ impl Timer {
     }
 
     fn lane(&self) -> usize {
-        self.queue.queue().shard(self.slot).lane().addr()
+        self.queue.queue().shard(self.index).lane().addr()
     }
 
     /// Gives up a timer that was taken off the map because the executor ends. The timer's queue counts the given-up

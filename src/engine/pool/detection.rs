@@ -12,7 +12,7 @@ use crate::engine::worker::shared::Worker;
 
 use super::binding::Near;
 use super::spec::PoolKind;
-use super::worker_pool::{Pool, Slot};
+use super::worker_pool::{Numbered, Pool};
 
 impl Pool {
     /// Returns the state of the pool for the manager's watch, and the pool's workers at the same moment. Both results
@@ -22,7 +22,7 @@ impl Pool {
         let forks = self.has_forks();
         let cpus = self.binding.state.lock().cpus.len();
         let state = self.state.lock();
-        let workers: Vec<_> = state.workers.iter().filter_map(Slot::worker).map(Arc::clone).collect();
+        let workers: Vec<_> = state.workers.iter().filter_map(Numbered::worker).map(Arc::clone).collect();
         let words: Vec<_> = workers.iter().map(|worker| (worker.id, worker.cell.load())).collect();
         let word = self.running.load();
         let target = word.target();

@@ -15,7 +15,7 @@ use crate::policy::idle_set::WorkerId;
 use crate::policy::local::{CROWD, ends_row};
 
 use super::binding::Near;
-use super::worker_pool::{Pool, Slot, State};
+use super::worker_pool::{Numbered, Pool, State};
 
 impl Pool {
     /// Returns whether the pool's workers may have local lists. The workers of a per-CPU pool have none, because the
@@ -61,7 +61,8 @@ impl Pool {
     pub(crate) fn steal_local(&self, thief: WorkerId, own: &List<Entry>) -> Option<Entry> {
         while let Some(victim) = self.crowded.named().filter(|victim| *victim != thief) {
             let state = self.state.lock();
-            let list = state.workers.get(victim as usize).and_then(Slot::worker).map(|worker| &worker.local);
+            let list =
+                state.workers.get(victim as usize).and_then(Numbered::worker).map(|worker| &worker.local);
             let is_abandoned = state.sideline.is_abandoned();
             let has_crowd = || !is_abandoned && list.is_some_and(|list| list.len() >= CROWD);
             let stolen = list.filter(|_| has_crowd()).and_then(|list| steal_half(list, own));
@@ -119,7 +120,7 @@ impl Pool {
         let has_room = shares || self.running.load().has_free_cpu();
         let state = self.state.lock();
         let (mut moved, mut all_begun) = (0, 0);
-        for worker in state.workers.iter().filter_map(Slot::worker) {
+        for worker in state.workers.iter().filter_map(Numbered::worker) {
             let begun = worker.begun_since_last_check();
             all_begun += begun;
             if keeps_local && ends_row(begun) {
@@ -161,7 +162,12 @@ impl Pool {
             return 0;
         }
         let state = self.state.lock();
-        state.workers.iter().filter_map(Slot::worker).map(|worker| self.take_local_of(&state, worker)).sum()
+        state
+            .workers
+            .iter()
+            .filter_map(Numbered::worker)
+            .map(|worker| self.take_local_of(&state, worker))
+            .sum()
     }
 
     /// Returns the number of entries on the pool's lists and on the local lists.
@@ -174,7 +180,7 @@ impl Pool {
 impl State {
     /// Returns the number of local entries of all workers.
     pub(super) fn local(&self) -> usize {
-        self.workers.iter().filter_map(Slot::worker).map(|worker| worker.local.len()).sum()
+        self.workers.iter().filter_map(Numbered::worker).map(|worker| worker.local.len()).sum()
     }
 }
 

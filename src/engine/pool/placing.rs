@@ -26,7 +26,7 @@ use crate::engine::worker::shared::Worker;
 
 use super::binding::{Bound, Near};
 use super::spec::PoolKind;
-use super::worker_pool::{Pool, Slot, State};
+use super::worker_pool::{Numbered, Pool, State};
 
 impl Pool {
     /// Binds the calling thread, which works for the pool. If the system denies the binding, the denial is reported
@@ -181,7 +181,7 @@ impl Pool {
         let is_served = || !self.binding.state.lock().guests.is_empty();
         // A worker that leaves a guard raises the count of running workers before it changes its phase.
         self.running.load().running() > 0
-            || self.state.lock().workers.iter().filter_map(Slot::phase).any(at_work)
+            || self.state.lock().workers.iter().filter_map(Numbered::phase).any(at_work)
             || is_served()
     }
 }
@@ -189,7 +189,7 @@ impl Pool {
 impl State {
     /// Returns the CPUs on which the workers that satisfy `which` were last seen.
     fn cpus_of(&self, which: impl Fn(&Worker) -> bool) -> impl Iterator<Item = usize> {
-        let workers = self.workers.iter().filter_map(Slot::worker);
+        let workers = self.workers.iter().filter_map(Numbered::worker);
         workers.filter(move |worker| which(worker)).map(|worker| worker.cpu())
     }
 }

@@ -8,7 +8,7 @@ use crate::sys::sync::Ordering;
 
 use crate::engine::worker::shared::Worker;
 
-use super::worker_pool::{Pool, Slot, Starving, State};
+use super::worker_pool::{Numbered, Pool, Starving, State};
 
 impl Pool {
     /// The manager calls this function when there is no thread for the worker that the pool asked for. Returns how
@@ -115,7 +115,7 @@ impl State {
     /// Returns a number that grows by one with each item that a worker begins in this pool, or that a sibling or a
     /// rescuer takes. The number may also change when a worker arrives or leaves.
     fn begun(&self) -> u64 {
-        let workers = self.workers.iter().filter_map(Slot::worker);
+        let workers = self.workers.iter().filter_map(Numbered::worker);
         workers.fold(self.given, |sum, worker| sum.wrapping_add(worker.cell.load().sequence()))
     }
 }

@@ -10,10 +10,10 @@ use crate::engine::executor::environment::Present;
 /// The items that a pool runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum PoolKind {
-    /// Items that are queued on one CPU. `slot` is the index of the CPU among the executor's CPUs.
-    PerCpu { cpu: usize, slot: usize, high: bool },
+    /// Items that are queued on one CPU. `index` is the index of the CPU among the executor's CPUs.
+    PerCpu { cpu: usize, index: usize, high: bool },
     /// Bh items that are queued on one CPU. The pool has one worker, even if an item blocks.
-    Bh { cpu: usize, slot: usize, high: bool },
+    Bh { cpu: usize, index: usize, high: bool },
     /// Items that are queued to unbound queues on the CPUs of one pod.
     Unbound { id: usize },
 }

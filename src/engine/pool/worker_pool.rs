@@ -90,10 +90,11 @@ pub(super) struct State {
     /// writes this field.
     pub(super) stalled_since: Option<Time>,
     /// The workers by number. An element without a worker is free, or reserved for a worker that is being made.
-    pub(super) workers: Vec<Slot>,
+    pub(super) workers: Vec<Numbered>,
 }
 
-pub(super) enum Slot {
+/// What has a worker's number.
+pub(super) enum Numbered {
     Free,
     Reserved,
     Worker(Arc<Worker>),
@@ -183,7 +184,7 @@ impl Pool {
     pub(crate) fn arrive(&self, worker: &Arc<Worker>) -> Rest {
         let now = clock::now();
         let mut state = self.state.lock();
-        state.workers[worker.id as usize] = Slot::Worker(Arc::clone(worker));
+        state.workers[worker.id as usize] = Numbered::Worker(Arc::clone(worker));
         self.running.unshort();
         let rest = state.idle_set.arrived(worker.id, affinity::current_cpu(), now);
         let next = state.idle_set.next_ahead();
@@ -261,12 +262,12 @@ impl Pool {
     /// Reserves a number for a worker that is about to be made.
     pub(crate) fn reserve_id(&self) -> WorkerId {
         let mut state = self.state.lock();
-        let free = state.workers.iter().position(|slot| matches!(slot, Slot::Free));
+        let free = state.workers.iter().position(|number| matches!(number, Numbered::Free));
         let at = free.unwrap_or_else(|| {
-            state.workers.push(Slot::Free);
+            state.workers.push(Numbered::Free);
             state.workers.len() - 1
         });
-        state.workers[at] = Slot::Reserved;
+        state.workers[at] = Numbered::Reserved;
         at as WorkerId
     }
 
@@ -284,13 +285,13 @@ impl Pool {
 
     /// Frees the number of a worker that has left, or could not be made.
     pub(crate) fn left(&self, id: WorkerId) {
-        self.state.lock().workers[id as usize] = Slot::Free;
+        self.state.lock().workers[id as usize] = Numbered::Free;
     }
 
     /// Returns the state of the pool at one moment, and each of its workers with its state word.
     pub(crate) fn counts(&self) -> (PoolCounts, Vec<(Arc<Worker>, WorkerState)>) {
         let state = self.state.lock();
-        let workers = state.workers.iter().filter_map(Slot::worker);
+        let workers = state.workers.iter().filter_map(Numbered::worker);
         let workers = workers.map(|worker| (Arc::clone(worker), worker.cell.load())).collect();
         let counts = PoolCounts {
             running: self.running.load(),
@@ -304,7 +305,7 @@ impl Pool {
     }
 
     pub(crate) fn workers(&self) -> Vec<Arc<Worker>> {
-        self.state.lock().workers.iter().filter_map(Slot::worker).map(Arc::clone).collect()
+        self.state.lock().workers.iter().filter_map(Numbered::worker).map(Arc::clone).collect()
     }
 }
 
@@ -320,7 +321,7 @@ impl State {
     }
 }
 
-impl Slot {
+impl Numbered {
     pub(super) fn worker(&self) -> Option<&Arc<Worker>> {
         match self {
             Self::Worker(worker) => Some(worker),

@@ -52,8 +52,8 @@ impl Queue {
         }
         making.kind = kind;
         let mut turned: Vec<Turn<'_>> = Vec::new();
-        for (slot, shard) in self.shards_by_slot() {
-            let choice = making.choose(&self.executor, slot);
+        for (index, shard) in self.shards_by_index() {
+            let choice = making.choose(&self.executor, index);
             if !std::ptr::eq(shard.pool(), &*choice.pool) {
                 turned.push(shard.turn(choice));
             }

@@ -76,7 +76,7 @@ impl Queue {
             let counts = shard.account.total(|_worker| ());
             counts.started.saturating_sub(counts.completed)
         };
-        self.shards_by_slot().map(|(_, shard)| running(shard) as usize).sum()
+        self.shards_by_index().map(|(_, shard)| running(shard) as usize).sum()
     }
 
     /// Returns the counters of the queue's items. The caller keeps the queue alive.
@@ -86,7 +86,7 @@ impl Queue {
             // parent may have held them at the fork.
             return Counters::default();
         }
-        self.shards_by_slot().map(|(_, shard)| shard.counters()).sum()
+        self.shards_by_index().map(|(_, shard)| shard.counters()).sum()
     }
 
     /// Begins or ends the timing of items. The caller keeps the queue alive.
@@ -97,7 +97,7 @@ impl Queue {
         }
         let making = self.making.lock();
         if self.times_items.swap(on, Ordering::Relaxed) != on {
-            self.shards_by_slot().for_each(|(_, shard)| shard.timing.set(on));
+            self.shards_by_index().for_each(|(_, shard)| shard.timing.set(on));
         }
         drop(making);
     }
@@ -110,13 +110,13 @@ impl Queue {
     /// Returns how long the queue's items waited and ran. Returns `None` while the items are not timed.
     pub(crate) fn latency(&self) -> Option<Latency> {
         let on = self.times_items.load(Ordering::Relaxed);
-        on.then(|| self.shards_by_slot().map(|(_, shard)| shard.timing.latency()).sum())
+        on.then(|| self.shards_by_index().map(|(_, shard)| shard.timing.latency()).sum())
     }
 
-    /// Returns whether the queue is at its limit, so that items from the CPU with the index `slot` have to wait. The
+    /// Returns whether the queue is at its limit, so that items from the CPU with this index have to wait. The
     /// answer is only a hint.
-    pub(crate) fn is_congested(&self, slot: usize) -> bool {
-        let limiter = self.shared_limiter().or_else(|| self.present_shard(slot)?.own_limiter());
+    pub(crate) fn is_congested(&self, index: usize) -> bool {
+        let limiter = self.shared_limiter().or_else(|| self.present_shard(index)?.own_limiter());
         limiter.is_some_and(|limiter| limiter.cell.load().waiting() > 0)
     }
 }

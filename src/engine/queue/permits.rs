@@ -159,7 +159,7 @@ impl Queue {
 
     /// Returns the shard to which the calling thread would queue an item now.
     pub(super) fn shard_here(&self) -> &Shard {
-        self.shard(self.executor.placement.slot_for(Place::Here))
+        self.shard(self.executor.placement.index_for(Place::Here))
     }
 }
 

@@ -174,8 +174,8 @@ impl Making {
     }
 
     /// Chooses the pool for the shard of the CPU with this index. The pool stays in memory as long as the queue.
-    pub(crate) fn choose(&mut self, executor: &ExecutorInner, slot: usize) -> PoolChoice {
-        let choice = executor.pool_for(&self.kind, slot, &mut self.division);
+    pub(crate) fn choose(&mut self, executor: &ExecutorInner, index: usize) -> PoolChoice {
+        let choice = executor.pool_for(&self.kind, index, &mut self.division);
         if let Some(user) = &choice.user {
             if !self.used.iter().any(|used| used.is(user.class())) {
                 self.used.push(user.class().keep());
@@ -210,7 +210,7 @@ impl QueueHandle {
         times_items: bool,
         executor: Arc<ExecutorInner>,
     ) -> (Arc<Self>, bool) {
-        let slots = executor.placement.slots();
+        let cpus = executor.placement.len();
         let (Limit::PerCpu(max_active) | Limit::Total(max_active)) = spec.limit;
         let requested = RequestedSettings::new(max_active);
         let effective_state = EffectiveState { requested, frozen: false, stage: Stage::Open };
@@ -227,7 +227,7 @@ impl QueueHandle {
             carriers: (!carriers.is_empty()).then_some(carriers),
             flush: FlushCell::new(),
             counted: CountedItems::new(),
-            table: (0..slots).map(|_| AtomicPtr::default()).collect(),
+            table: (0..cpus).map(|_| AtomicPtr::default()).collect(),
             making: Mutex::ranked(Rank::Making, Making::new(requested, kind, attrs)),
             shared_limiter,
             places: PlacesCell::new(),
@@ -322,30 +322,30 @@ impl Queue {
 
     /// Returns the shard for items that are queued on the CPU with this index. Makes the shard if there is none.
     #[inline]
-    pub(crate) fn shard(&self, slot: usize) -> &Shard {
-        self.present_shard(slot).unwrap_or_else(|| self.make_shard(slot))
+    pub(crate) fn shard(&self, index: usize) -> &Shard {
+        self.present_shard(index).unwrap_or_else(|| self.make_shard(index))
     }
 
     /// Returns the shard of the CPU with this index, if the shard has been made.
     #[inline]
-    pub(crate) fn present_shard(&self, slot: usize) -> Option<&Shard> {
-        let shard = self.table[slot].load(Ordering::Acquire);
+    pub(crate) fn present_shard(&self, index: usize) -> Option<&Shard> {
+        let shard = self.table[index].load(Ordering::Acquire);
         // SAFETY: a shard that is in the table is freed only with the queue.
         unsafe { shard.as_ref() }
     }
 
     #[cold]
-    fn make_shard(&self, slot: usize) -> &Shard {
+    fn make_shard(&self, index: usize) -> &Shard {
         let mut making = self.making.lock();
-        if let Some(shard) = self.present_shard(slot) {
+        if let Some(shard) = self.present_shard(index) {
             return shard;
         }
         let own_limiter = matches!(self.spec.limit, Limit::PerCpu(_))
             .then(|| Limiter::new(self.effective_state(making.requested)));
-        let choice = making.choose(&self.executor, slot);
+        let choice = making.choose(&self.executor, index);
         let class = choice.class();
         let cpu_intensive = self.spec.cpu_intensive && choice.pool.spec.managed;
-        let cpu = self.executor.placement.slots[slot].real;
+        let cpu = self.executor.placement.cpu(index).real;
         let shard = Shard::new(self.this, cpu, choice, own_limiter, cpu_intensive, self.timing());
         let id = shard.id();
         let made = NonNull::from(Box::leak(Box::new(shard)));
@@ -354,7 +354,7 @@ impl Queue {
         // SAFETY: the shard was just made, and is freed only with the queue.
         let shard = unsafe { made.as_ref() };
         let limiter = shard.own_limiter().map(|limiter| &*limiter.cell);
-        self.flush.add_limiter(limiter, || self.table[slot].store(made.as_ptr(), Ordering::Release));
+        self.flush.add_limiter(limiter, || self.table[index].store(made.as_ptr(), Ordering::Release));
         drop(making);
         class.inspect(|class| class.attend());
         shard
@@ -362,16 +362,16 @@ impl Queue {
 
     /// Makes the shards of all CPUs, and makes workers in their pools.
     pub(crate) fn prestart(&self) {
-        (0..self.table.len()).for_each(|slot| self.shard(slot).pool().prestart());
+        (0..self.table.len()).for_each(|index| self.shard(index).pool().prestart());
     }
 
     /// Returns the shards that have been made.
     pub(super) fn shards(&self) -> impl Iterator<Item = &Shard> + Clone {
-        self.shards_by_slot().map(|(_, shard)| shard)
+        self.shards_by_index().map(|(_, shard)| shard)
     }
 
-    pub(crate) fn shards_by_slot(&self) -> impl Iterator<Item = (usize, &Shard)> + Clone {
-        (0..self.table.len()).filter_map(|slot| Some((slot, self.present_shard(slot)?)))
+    pub(crate) fn shards_by_index(&self) -> impl Iterator<Item = (usize, &Shard)> + Clone {
+        (0..self.table.len()).filter_map(|index| Some((index, self.present_shard(index)?)))
     }
 
     /// Returns the limiters that have been made.

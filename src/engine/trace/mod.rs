@@ -86,7 +86,7 @@ pub(super) fn queue_work(
         work = item.addr().get(),
         function = item_type.name(),
         workqueue = shard.queue().name(),
-        req_cpu = named.map(|slot| shard.queue().executor.placement.slot_info(slot).cpu),
+        req_cpu = named.map(|index| shard.queue().executor.placement.cpu(index).cpu),
         cpu = cpu_of(shard.pool()),
         pool = shard.pool().spec.kind.name().as_str(),
     });

@@ -5,7 +5,7 @@ use std::io;
 use crate::error::BuildExecutorError;
 use crate::executor::builder::ExecutorBuilder;
 use crate::policy::cpu_set::CpuSet;
-use crate::policy::environment::Slot;
+use crate::policy::environment::MappedCpu;
 use crate::policy::topology::Topology;
 use crate::sys;
 use crate::sys::machine;
@@ -34,13 +34,12 @@ impl ExecutorBuilder {
         Ok((topology, process))
     }
 
-    /// Chooses which CPUs of the topology the executor uses. Returns these CPUs, and one [`Slot`] for each of them. A
-    /// slot names a CPU of the topology, and the real CPU that serves it.
+    /// Chooses which CPUs of the topology the executor uses, and which real CPUs serve them.
     pub(super) fn choose_cpus(
         &mut self,
         topology: &Topology,
         real: io::Result<CpuSet>,
-    ) -> Result<(CpuSet, Vec<Slot>), BuildExecutorError> {
+    ) -> Result<Vec<MappedCpu>, BuildExecutorError> {
         let known: CpuSet = topology.cpus().iter().map(|cpu| cpu.id).collect();
         let is_probed = self.topology == TopologySource::Probe;
         let cpus = match (self.cpus.take(), &real) {
@@ -55,13 +54,11 @@ impl ExecutorBuilder {
         if let Some(cpu) = cpus.iter().find(|cpu| !known.contains(*cpu)) {
             return Err(BuildExecutorError::UnknownCpu { cpu, known });
         }
-        let slots = if is_probed {
-            cpus.iter().map(|cpu| Slot { cpu, real: cpu }).collect()
-        } else {
-            let real: Vec<usize> = real.map_err(BuildExecutorError::Cpus)?.iter().collect();
-            let turn = real.iter().cycle();
-            cpus.iter().zip(turn).map(|(cpu, real)| Slot { cpu, real: *real }).collect()
-        };
-        Ok((cpus, slots))
+        if is_probed {
+            return Ok(cpus.iter().map(|cpu| MappedCpu { cpu, real: cpu }).collect());
+        }
+        let real: Vec<usize> = real.map_err(BuildExecutorError::Cpus)?.iter().collect();
+        let turn = real.iter().cycle();
+        Ok(cpus.iter().zip(turn).map(|(cpu, real)| MappedCpu { cpu, real: *real }).collect())
     }
 }
