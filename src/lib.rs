@@ -247,7 +247,7 @@
 //!
 //! Put a guard around each call that may sleep: file and network I/O, locks that are held for long, channels, joins of
 //! foreign threads. While an item is inside a guard, items that are queued behind it can start immediately. A guard
-//! costs 10 to 25 ns while no item waits. If items wait, a guard may also wake a worker. [`may_block()`] is for calls
+//! costs 10 to 30 ns while no item waits. If items wait, a guard may also wake a worker. [`may_block()`] is for calls
 //! that are usually short. The waits of this crate have guards of their own. The module [`mod@blocking`], which has the
 //! name of the function [`blocking()`], contains locks, channels, files, threads and processes with guards.
 //!

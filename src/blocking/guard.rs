@@ -7,7 +7,7 @@ use crate::engine::worker::worker_thread;
 /// Runs `f`, which may block, and returns its result. While `f` runs, the worker does not count as running, and another
 /// worker takes its place if work is pending.
 ///
-/// If no work is pending, a call costs 10 to 25 ns. `blocking` never fails, and panics only if `f` panics. On a thread
+/// If no work is pending, a call costs 10 to 30 ns. `blocking` never fails, and panics only if `f` panics. On a thread
 /// that is not a worker, `blocking` only calls `f`. Nested calls are free. After the block, the item continues
 /// immediately. If more items then run than there are CPUs, the pool reduces the number of its running workers as items
 /// end.

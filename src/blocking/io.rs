@@ -8,7 +8,7 @@ use super::guard::blocking;
 /// make any other call of `T` under a guard, use [`with`](Self::with).
 ///
 /// Wrap the file itself, and put buffers and codecs around the wrapper. In `BufReader<Blocking<File>>`, only the calls
-/// that reach the file enter a guard. A guard costs 10 to 25 ns, far less than the system call. In
+/// that reach the file enter a guard. A guard costs 10 to 30 ns, far less than the system call. In
 /// `Blocking<BufReader<File>>`, each line that is read would enter a guard. If a decoder were inside a wrapper, the
 /// worker would count as blocked while the decoder computes.
 ///

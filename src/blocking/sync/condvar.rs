@@ -37,7 +37,7 @@ impl WaitTimeoutResult {
 /// A condition variable for this module's [`Mutex`](super::Mutex), on which threads wait under a blocking guard.
 ///
 /// The blocking guard of a wait begins before the mutex is released, and ends after the mutex is locked again. The
-/// guard costs 10 to 25 ns, far less than the wait. A wait may end without a notification. So
+/// guard costs 10 to 30 ns, far less than the wait. A wait may end without a notification. So
 /// [`wait_while`](Self::wait_while) checks its condition again after each wait, outside the blocking guard. A
 /// notification costs one load more than with parking_lot. A `notify_one` saves this load if it wakes a thread from a
 /// wait that cannot be cancelled.

@@ -27,7 +27,7 @@ pub(crate) fn current_cpu() -> Option<usize> {
 /// Affinity belongs to threads, so the CPUs of the main thread stand for the CPUs of the process. `taskset` and the
 /// parent process set the affinity of the main thread, and cpusets change it. The CPUs of the calling thread do not
 /// count, because the calling thread may have pinned itself. While the main thread sleeps, all of its CPUs may be
-/// offline. When it wakes up, the system lets it run on all CPUs of its cpuset, so these count then.
+/// offline. In this case the CPUs of the cpuset count, because the system moves the main thread to these when it wakes.
 pub(crate) fn process_cpus() -> io::Result<CpuSet> {
     let cpus = main_thread_cpus()?;
     if cpus.is_empty() { cpuset_cpus() } else { Ok(cpus) }
@@ -208,6 +208,18 @@ mod tests {
             assert_eq!(process_cpus().unwrap(), cpus);
             pin_to_set(&cpus).unwrap();
             assert_eq!(thread_cpus(0).unwrap(), cpus);
+        });
+    }
+
+    /// spec: E2.1: the cpuset has the CPUs of the process, and a pinned caller neither limits them nor is moved.
+    #[test]
+    fn a_pinned_thread_learns_all_cpus_of_the_cpuset() {
+        in_a_thread(|| {
+            let cpus = process_cpus().unwrap();
+            let own = CpuSet::single(cpus.iter().next().unwrap());
+            pin_to_set(&own).unwrap();
+            assert_eq!(cpuset_cpus().unwrap().intersection(&cpus), cpus);
+            assert_eq!(thread_cpus(0).unwrap(), own);
         });
     }
 
