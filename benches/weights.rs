@@ -55,7 +55,9 @@ const BATCH: usize = 500;
 const MAX_ACTIVE: usize = 512;
 /// The number of batches with which the other queue gets one item.
 const BATCHES: usize = 20;
-const ROUNDS: usize = 30;
+const PAIRS: usize = 6;
+/// The number of rounds of each pair of executors.
+const ROUNDS: usize = 10;
 const ROUND: Duration = Duration::from_millis(40);
 
 const UNLIMITED: &str = "the queue has no limit";
@@ -200,12 +202,25 @@ fn give_up<const N: usize>(queues: [WorkQueue; N], executor: Executor) {
 }
 
 /// Returns the rate of no-ops if their queue and the other queue have these weights. The rate is relative to the rate
-/// if neither queue has a weight.
+/// if neither queue has a weight. Where the memory of an executor lies changes its rate by some percent, so several
+/// pairs of executors are measured.
 fn rate_of_no_ops(weights: [Option<u32>; 2]) -> f64 {
-    let (without, with) = (NoOps::new([None, None]), NoOps::new(weights));
-    let ratios = (0..ROUNDS + 1).map(|_| without.nanos() / with.nanos());
-    // The first round warms up.
-    median(&ratios.skip(1).collect::<Vec<_>>())
+    let ratios = (0..PAIRS).flat_map(|_| {
+        let (without, with) = (NoOps::new([None, None]), NoOps::new(weights));
+        let ratios = (0..ROUNDS + 1).map(|round| {
+            // The round that comes second may find warmer caches or a slower clock, so the two take turns.
+            if round % 2 == 0 {
+                let before = without.nanos();
+                before / with.nanos()
+            } else {
+                let after = with.nanos();
+                without.nanos() / after
+            }
+        });
+        // The first round warms up.
+        ratios.skip(1).collect::<Vec<_>>()
+    });
+    median(&ratios.collect::<Vec<_>>())
 }
 
 /// An executor of one CPU, a default queue with no-ops, and another queue.
