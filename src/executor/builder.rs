@@ -28,7 +28,6 @@ use crate::executor::Executor;
 use crate::executor::global::GlobalExecutor;
 use crate::observe::Snapshot;
 use crate::policy::cpu_set::CpuSet;
-use crate::policy::environment::MappedCpu;
 use crate::policy::idle_set::{IdleLimits, MIN_IDLE};
 use crate::policy::pods::AffinityScope;
 use crate::policy::threads::default_cap;
@@ -36,6 +35,7 @@ use crate::policy::topology::Topology;
 use crate::sys;
 use crate::sys::topology::TopologySource;
 
+use self::cpus::ChosenCpus;
 use self::self_management::SelfManagement;
 use super::GLOBAL;
 use super::of_run::OfRun;
@@ -341,22 +341,22 @@ impl ExecutorBuilder {
         match self.assemble() {
             Ok((executor, manager)) => (executor, manager, None),
             Err(error) => {
-                let cpus = sys::affinity::process_cpus().unwrap_or_else(|_| sys::affinity::assumed_cpus());
-                let mapped = cpus.iter().map(|cpu| MappedCpu { cpu, real: cpu }).collect();
-                let (executor, manager) = Self::new().assemble_on(Topology::flat(&cpus), mapped);
+                let (topology, cpus) = cpus::without_description();
+                let (executor, manager) = Self::new().assemble_on(topology, cpus);
                 (executor, manager, Some(error))
             }
         }
     }
 
-    fn assemble_on(self, topology: Topology, cpus: Vec<MappedCpu>) -> (Executor, io::Result<()>) {
+    fn assemble_on(self, topology: Topology, cpus: ChosenCpus) -> (Executor, io::Result<()>) {
+        let ChosenCpus { mapped, process } = cpus;
         let normal = self.nice_normal.unwrap_or_else(|| sys::thread::process_nice().unwrap_or(0));
         let nice = NiceLevels { normal, high: self.nice_high };
         let probe = self.self_management.probe;
         let detection = detection::choose(self.self_management.detection, probe);
         let settings = Settings {
             idle_limits: self.idle_limits,
-            max_threads: self.max_threads.unwrap_or_else(|| default_cap(cpus.len(), sys::tasks::limit())),
+            max_threads: self.max_threads.unwrap_or_else(|| default_cap(mapped.len(), sys::tasks::limit())),
             max_pending: self.max_pending,
             max_pending_bytes: self.max_pending_bytes,
             nice: normal,
@@ -369,8 +369,8 @@ impl ExecutorBuilder {
             watchdog_threshold: self.self_management.watchdog_threshold,
             patience: self.progress_check,
         };
-        let environment = LiveEnvironment::new(&cpus, Arc::new(Bell::new(detection.pause)));
-        let placement = Placement::new(cpus, self.random_placement);
+        let environment = LiveEnvironment::new(&mapped, process, Arc::new(Bell::new(detection.pause)));
+        let placement = Placement::new(mapped, self.random_placement);
         let upkeep = Arc::new(Upkeep::new(
             Core::new(settings, environment),
             2 * placement.len(),

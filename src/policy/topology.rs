@@ -51,17 +51,27 @@ impl Topology {
         Self { offline: cpus.iter().filter(|cpu| !known.contains(*cpu)).collect(), ..self }
     }
 
-    /// Returns the CPUs of the set that the table lacks.
-    pub(crate) fn lacks(&self, cpus: &CpuSet) -> CpuSet {
-        cpus.iter().filter(|cpu| self.cpus.iter().all(|known| known.id != *cpu)).collect()
-    }
-
-    /// Replaces the table by a flat machine of the CPUs that the process may use, because the description lacks the
-    /// CPUs `unlisted` of the process. So the description numbers the CPUs in another way than the scheduler, and says
-    /// nothing about the real CPUs. This is so in a container whose `/sys` shows fewer CPUs than the process may use.
-    pub(crate) fn replaced(self, process: &CpuSet, unlisted: CpuSet) -> Self {
+    /// Replaces a description of this machine by a flat machine of the process's CPUs, if the description lacks a CPU
+    /// of the process that the executor may use. Such a description numbers the CPUs in another way than the scheduler,
+    /// and says nothing about the real CPUs. This is so in a container whose `/sys` shows fewer CPUs than the process
+    /// may use.
+    ///
+    /// `before` and `process` have the CPUs of the process before and after the machine was described. A CPU that is in
+    /// only one of these sets came or went meanwhile, so the description may lack it. `chosen` has the CPUs that the
+    /// user has chosen. They may be those of a description that the user has given to hwloc.
+    pub(crate) fn of_process(self, chosen: Option<&CpuSet>, before: &CpuSet, process: &CpuSet) -> Self {
+        let lasting = before.intersection(process);
+        let unlisted = self.lacks(&chosen.unwrap_or(&lasting).intersection(&lasting));
+        if unlisted.is_empty() {
+            return self;
+        }
         let described = self.cpus.iter().map(|cpu| cpu.id).collect();
         Self { unlisted, ..Self::flat(process).with_offline(&self.offline.union(&described)) }
+    }
+
+    /// Returns the CPUs of the set that the table lacks.
+    fn lacks(&self, cpus: &CpuSet) -> CpuSet {
+        cpus.iter().filter(|cpu| self.cpus.iter().all(|known| known.id != *cpu)).collect()
     }
 
     /// Returns a machine of which only the CPU numbers are known. The machine has one node and one cache, and no SMT.
@@ -125,21 +135,38 @@ mod tests {
         assert_eq!(Topology::new(described), Topology::uniform(1, 2, 1, 2));
     }
 
-    /// spec: E2.1, E2.2: a container describes other CPUs than those on which the process may run.
+    /// spec: E2.1, E2.2: a container describes other CPUs than those on which the process may run. A CPU that comes or
+    /// goes while the machine is described is no reason to replace the description. A CPU that the user has not chosen
+    /// is none either.
     #[test]
     fn a_description_that_lacks_a_cpu_of_the_process_is_replaced() {
         let cpus = |list: &str| -> CpuSet { list.parse().unwrap() };
         let described = Topology::uniform(1, 2, 1, 1).with_offline(&cpus("2-5"));
-        assert_eq!(described.lacks(&cpus("1")), cpus(""));
-        for (process, unlisted, offline) in [("1,4", "4", "0,2-3,5"), ("8-9", "8-9", "0-5")] {
-            assert_eq!(described.lacks(&cpus(process)), cpus(unlisted), "{process}");
-            let topology = described.clone().replaced(&cpus(process), cpus(unlisted));
+        for (chosen, before, process, unlisted, offline) in [
+            (None, "1,4", "1,4", "4", "0,2-3,5"),
+            (None, "8-9", "8-9", "8-9", "0-5"),
+            (None, "4,8-9", "1,8-9", "8-9", "0,2-5"),
+            (Some("1,8"), "8-9", "8-9", "8", "0-5"),
+        ] {
+            let chosen = chosen.map(cpus);
+            let topology = described.clone().of_process(chosen.as_ref(), &cpus(before), &cpus(process));
             assert_eq!(topology.cpus(), Topology::flat(&cpus(process)).cpus(), "{process}");
             assert_eq!(
                 (topology.unlisted(), topology.offline()),
                 (&cpus(unlisted), &cpus(offline)),
                 "{process}"
             );
+        }
+        for (chosen, before, process) in [
+            (None, "0-1", "0-1"),
+            (None, "0-1", "0-1,4"),
+            (None, "0-1,4", "0-1"),
+            (Some("0-1"), "0-1,4", "0-1,4"),
+            (Some("0,7"), "0-1", "0-1"),
+        ] {
+            let topology =
+                described.clone().of_process(chosen.map(cpus).as_ref(), &cpus(before), &cpus(process));
+            assert_eq!(topology, described, "{chosen:?}, {before}, {process}");
         }
     }
 

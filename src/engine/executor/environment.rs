@@ -8,6 +8,7 @@
 
 use std::sync::Arc;
 
+use crate::policy::cpu_set::CpuSet;
 use crate::policy::environment::{Environment, MappedCpu};
 use crate::protocol::attention::AttentionCell;
 use crate::sys::affinity;
@@ -34,9 +35,12 @@ pub(crate) struct Present {
 }
 
 impl LiveEnvironment {
-    pub(crate) fn new(mapped: &[MappedCpu], bell: Arc<Bell>) -> Self {
+    /// Returns the environment of a new executor. The executor's CPUs were chosen by `process`, the CPUs of the
+    /// process. They are not read again here, because a CPU that the process has lost meanwhile would count as a CPU
+    /// that the user gave to the executor although the process may not use it.
+    pub(crate) fn new(mapped: &[MappedCpu], process: Option<CpuSet>, bell: Arc<Bell>) -> Self {
         let quota = CpuGroups::of_process(None).quota();
-        let cpus = Arc::new(Environment::new(mapped, affinity::watched_cpus(), quota));
+        let cpus = Arc::new(Environment::new(mapped, process, quota));
         Self { attention: AttentionCell::new(), bell, present: Mutex::new(Present { number: 0, cpus }) }
     }
 

@@ -11,6 +11,20 @@ use crate::sys;
 use crate::sys::machine;
 use crate::sys::topology::TopologySource;
 
+/// The CPUs of a new executor.
+pub(super) struct ChosenCpus {
+    pub(super) mapped: Vec<MappedCpu>,
+    /// The CPUs of the process by which the others were chosen. `None` if the system does not tell them.
+    pub(super) process: Option<CpuSet>,
+}
+
+/// Returns a flat machine of the process's CPUs, for the default executor if the system does not describe the machine.
+pub(super) fn without_description() -> (Topology, ChosenCpus) {
+    let process = sys::affinity::process_cpus().unwrap_or_else(|_| sys::affinity::assumed_cpus());
+    let mapped = process.iter().map(|cpu| MappedCpu { cpu, real: cpu }).collect();
+    (Topology::flat(&process), ChosenCpus { mapped, process: Some(process) })
+}
+
 impl ExecutorBuilder {
     /// Loads the topology. Also returns the CPUs that the process may use.
     pub(super) fn load_topology(&self) -> Result<(Topology, io::Result<CpuSet>), BuildExecutorError> {
@@ -22,15 +36,12 @@ impl ExecutorBuilder {
         let before = process_cpus();
         let topology = sys::topology::load(&self.topology).map_err(BuildExecutorError::Topology)?;
         let process = process_cpus();
-        if let (true, Ok(before), Ok(process)) = (is_probed, &before, &process) {
-            // A CPU that comes or goes during the probe does not count. The CPUs that the user has chosen may be those
-            // of a description that the user has given to hwloc.
-            let lasting = before.intersection(process);
-            let unlisted = topology.lacks(&self.cpus.as_ref().unwrap_or(&lasting).intersection(&lasting));
-            if !unlisted.is_empty() {
-                return Ok((topology.replaced(process, unlisted), Ok(process.clone())));
+        let topology = match (&before, &process) {
+            (Ok(before), Ok(process)) if is_probed => {
+                topology.of_process(self.cpus.as_ref(), before, process)
             }
-        }
+            _ => topology,
+        };
         Ok((topology, process))
     }
 
@@ -38,14 +49,14 @@ impl ExecutorBuilder {
     pub(super) fn choose_cpus(
         &mut self,
         topology: &Topology,
-        real: io::Result<CpuSet>,
-    ) -> Result<Vec<MappedCpu>, BuildExecutorError> {
+        process: io::Result<CpuSet>,
+    ) -> Result<ChosenCpus, BuildExecutorError> {
         let known: CpuSet = topology.cpus().iter().map(|cpu| cpu.id).collect();
         let is_probed = self.topology == TopologySource::Probe;
-        let cpus = match (self.cpus.take(), &real) {
+        let cpus = match (self.cpus.take(), &process) {
             (Some(cpus), _) => cpus,
             (None, Ok(process)) if is_probed => process.intersection(&known),
-            (None, Err(_)) if is_probed => return Err(BuildExecutorError::Cpus(real.unwrap_err())),
+            (None, Err(_)) if is_probed => return Err(BuildExecutorError::Cpus(process.unwrap_err())),
             (None, _) => known.clone(),
         };
         if cpus.is_empty() {
@@ -55,10 +66,13 @@ impl ExecutorBuilder {
             return Err(BuildExecutorError::UnknownCpu { cpu, known });
         }
         if is_probed {
-            return Ok(cpus.iter().map(|cpu| MappedCpu { cpu, real: cpu }).collect());
+            let mapped = cpus.iter().map(|cpu| MappedCpu { cpu, real: cpu }).collect();
+            return Ok(ChosenCpus { mapped, process: process.ok() });
         }
-        let real: Vec<usize> = real.map_err(BuildExecutorError::Cpus)?.iter().collect();
+        let process = process.map_err(BuildExecutorError::Cpus)?;
+        let real: Vec<usize> = process.iter().collect();
         let turn = real.iter().cycle();
-        Ok(cpus.iter().zip(turn).map(|(cpu, real)| MappedCpu { cpu, real: *real }).collect())
+        let mapped = cpus.iter().zip(turn).map(|(cpu, real)| MappedCpu { cpu, real: *real }).collect();
+        Ok(ChosenCpus { mapped, process: Some(process) })
     }
 }
