@@ -52,9 +52,9 @@ pub fn is_cancelled() -> bool {
 /// a new token that no other code cancels.
 ///
 /// An item can hand its token to other threads, which can then wait until the item is asked to stop. The item can also
-/// submit other items with its token. When the item is asked to stop, these items are asked to stop, too. A cancel of
-/// the token by any thread asks the item itself to stop. The token of a reusable [`Work`](crate::Work) belongs to one
-/// run.
+/// submit other items with its token. When the item is asked to stop, the items with its token are asked to stop, too.
+/// A cancel of the token by any thread asks the item itself to stop. The token of a reusable [`Work`](crate::Work)
+/// belongs to one run.
 ///
 /// # Examples
 ///
@@ -110,8 +110,8 @@ pub fn cancel_token() -> CancelToken {
 /// # }
 /// ```
 ///
-/// In a forked process, a token of the parent process keeps the state that it had at the fork. In that process, waits
-/// for the token return [`WaitError::Forked`], and a cancel of the token has no effect.
+/// In a forked process, a token of the parent process keeps the state that it had at the fork. In the forked process,
+/// waits for the token return [`WaitError::Forked`], and a cancel of the token has no effect.
 #[derive(Clone)]
 pub struct CancelToken(pub(crate) Token);
 

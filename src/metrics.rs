@@ -44,10 +44,11 @@
 //! | `cmwq_item_run_seconds` | the time from the beginning of a run to its end |
 //!
 //! Each duration is recorded as the middle of its bucket. If a histogram has more than 10 000 new durations since the
-//! last call of `collect`, the recorder receives a sample of about 10 000. So use the counters for numbers of items,
-//! and the histograms for durations.
+//! last call of `collect`, the recorder receives only a sample of about 10 000 of them. So use the counters for numbers
+//! of items, and the histograms for durations.
 //!
-//! The gauges of pools have the labels `executor` and `pool` (the pool's part of thread names: `0`, `0H`, `bh0`, `u4`):
+//! The gauges of pools have the labels `executor` and `pool` (the pool's name, as in the names of its threads: `0`,
+//! `0H`, `bh0`, `u4`):
 //!
 //! | name | meaning |
 //! |---|---|

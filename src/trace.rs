@@ -43,18 +43,19 @@
 //! the subscriber does not know the issuer's span, the span `execute` has no parent.
 //!
 //! Each submission causes the first four events of the table, in this order. If a rescuer executes the item, `rescued`
-//! comes directly before `execute_start`. There are two exceptions. The first exception is an item that was cancelled
-//! and is queued again while its old entry is still on a list. For this item, `queue_work` may come after the run has
-//! begun, and there is no second `activate_work`. The second exception is an item that is cancelled while it waits: it
-//! has an `activate_work` (and a `rescued`, if a rescuer finds it) but is never executed.
+//! comes directly before `execute_start`. There are two exceptions. If an item was cancelled and is queued again while
+//! its old entry is still on a list, `queue_work` may come after the run has begun, and there is no second
+//! `activate_work`. If an item is cancelled while it waits, it has an `activate_work` (and a `rescued`, if a rescuer
+//! finds it) but is never executed.
 //!
 //! # What subscribers may do
 //!
-//! The thread that causes an event calls the subscribers. This thread is an issuer, a worker, a rescuer, or the manager
-//! (which fires timers, and finds the items that block or use the CPU for too long). The thread that calls a subscriber
-//! holds no lock of the crate during the call, and catches a panic of the subscriber. A subscriber must not *wait* for
-//! items, because the calling thread may have counted an item that it has not yet passed to a pool. A slow subscriber
-//! delays the thread that calls it. If a subscriber blocks on a worker's thread, the block counts as part of the item.
+//! The thread that causes an event calls the subscribers. The calling thread is an issuer, a worker, a rescuer, or the
+//! manager (which fires timers, and finds the items that block or use the CPU for too long). The thread that calls a
+//! subscriber holds no lock of the crate during the call, and catches a panic of the subscriber. A subscriber must not
+//! *wait* for items, because the calling thread may have counted an item that it has not yet passed to a pool. A slow
+//! subscriber delays the thread that calls it. If a subscriber blocks on a worker's thread, the block counts as part of
+//! the item.
 //!
 //! A subscriber may queue items. The subscriber's submissions cause no events. But the submitted items are executed
 //! like any other items, and their runs cause events. So a subscriber that queues an item for each `execute_end` would
@@ -63,10 +64,10 @@
 //! # What it costs
 //!
 //! Without the feature `tracing`, the events cost nothing. With the feature, each item costs a few comparisons of one
-//! word as long as no subscriber of the process asks for level TRACE of any target. In these comparisons, the crate
-//! checks only the one level that `tracing` keeps for all targets. If a subscriber asks for TRACE of another target,
-//! each event costs the time that `tracing` needs to reject it, and each submission of a closure makes one more
-//! allocation. `cargo bench --bench tracing` measures the cost without a subscriber.
+//! word as long as no subscriber of the process asks for level TRACE of any target. These comparisons check only the
+//! one level that `tracing` keeps for all targets. If a subscriber asks for TRACE of another target, each event costs
+//! the time that `tracing` needs to reject it, and each submission of a closure makes one more allocation.
+//! `cargo bench --bench tracing` measures the cost without a subscriber.
 //!
 //! # A timeline of a run
 //!

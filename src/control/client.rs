@@ -17,12 +17,12 @@ use super::error::ClientError;
 use super::path;
 use super::protocol::{Answer, Hello, MAX_REQUEST, NamedValue, Request, WatchdogReport, line_of, shortened};
 
-/// The time for which [`Client::connect`] and each request of the client wait at most.
+/// The longest time for which [`Client::connect`] waits, and for which each request of its client waits.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The size of the largest answer to `dump` or `monitor` that the client accepts, in bytes. No answer reaches it.
+/// The size, in bytes, of the largest answer to `dump` or `monitor` that the client accepts. A server sends less.
 const MAX_DUMP: usize = 1 << 30;
-/// The size of the largest answer to any other request that the client accepts, in bytes. No answer reaches it.
+/// The size, in bytes, of the largest answer to any other request that the client accepts. A server sends less.
 const MAX_ANSWER: usize = 1 << 24;
 
 /// A connection to a process that serves a control socket.
@@ -73,8 +73,8 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// Returns an error if no process listens on the socket. Also returns an error if that process belongs to another
-    /// user, unless one of the two users is root.
+    /// Returns an error if no process listens on the socket. Also returns an error if the listening process belongs to
+    /// another user, unless that user or the client's user is root.
     pub fn connect(path: impl AsRef<Path>) -> Result<Self, ClientError> {
         Self::connect_timeout(path, TIMEOUT)
     }
@@ -182,8 +182,9 @@ impl Client {
     /// # Errors
     ///
     /// Returns [`ClientError::Answer`] if the queue does not exist, does not permit changes, does not have this
-    /// attribute, or cannot have this value. If the answer is such an error, the server has changed nothing. Returns
-    /// another error if the server does not answer. Without an answer, the server may still have changed the attribute.
+    /// attribute, or cannot have this value. If the call returns `ClientError::Answer`, the server has changed nothing.
+    /// Returns another error if the server does not answer. Without an answer, the server may still have changed the
+    /// attribute.
     pub fn set(&mut self, queue: &str, attribute: Attribute, value: &str) -> Result<String, ClientError> {
         let (queue, attribute, value) = (queue.to_owned(), attribute.to_string(), value.to_owned());
         self.ask(&Request::Set { queue, attribute, value })

@@ -29,7 +29,7 @@
 //! # Where the socket is
 //!
 //! [`Server::start`] uses the first of these directories whose parent directory belongs to the user of the process. If
-//! there is no such directory, the server uses the third directory:
+//! no parent directory belongs to that user, the server uses the third directory:
 //!
 //! 1. `$XDG_RUNTIME_DIR/cmwq`
 //! 2. `/run/user/UID/cmwq`

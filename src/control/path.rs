@@ -2,8 +2,8 @@
 //!
 //! A socket belongs to the process that listens on it. A process that finds a socket without a listener removes the
 //! socket's file. The process first locks the directory, because another process may just have made a new socket at the
-//! same path. A process that makes a socket holds the directory's lock until it listens, because until then the socket
-//! has no listener. To remove the file of its own socket, a process needs no lock.
+//! same path. A process that makes a socket keeps the directory locked until it listens on the socket, because until
+//! then, another process could remove the socket. To remove the file of its own socket, a process needs no lock.
 
 use std::collections::BTreeSet;
 use std::fs::{self, DirBuilder, Permissions};
@@ -86,9 +86,9 @@ pub(super) fn searched() -> Vec<PathBuf> {
     distinct(runtime_directories().map(|base| base.join("cmwq")).chain([fallback()]))
 }
 
-/// Leaves out each path whose directory also has an earlier path in the list. For example, `/var/run` is often a link
-/// to `/run`. Keeps directories that do not exist. A link in the place of a directory counts as a file of its own,
-/// because [`sockets_in`] does not follow links.
+/// Leaves out each path that leads to the same directory as an earlier path of the list. For example, `/var/run` is
+/// often a link to `/run`. Keeps directories that do not exist. If the last part of a path is itself a link, the path
+/// counts as a directory of its own, because [`sockets_in`] does not follow such a link.
 fn distinct(directories: impl Iterator<Item = PathBuf>) -> Vec<PathBuf> {
     let mut known = BTreeSet::new();
     let identity = |directory: &PathBuf| match fs::symlink_metadata(directory) {
@@ -238,9 +238,9 @@ fn prepare(directory: &Path) -> Result<(), ServeError> {
 /// Makes a socket at this path, and listens on it. Replaces a socket that has no listener any more.
 ///
 /// The standard library makes the socket in one system call, and listens in a second one. Between the two calls, the
-/// lock keeps other processes from removing the socket as a stale one. If this thread cannot get the lock, it makes the
-/// socket without the lock, because another user that holds the lock must not prevent this process from making the
-/// socket. A stale socket is never removed without the lock.
+/// lock on the directory keeps other processes from removing the new socket as stale. If this thread cannot get the
+/// lock, it makes the socket without the lock. If the lock were necessary, another user could hold the lock, and so
+/// keep this process from making its socket. A stale socket is never removed without the lock.
 fn listen(path: &Path) -> Result<UnixListener, ServeError> {
     let locked = lock(path);
     let bound = match UnixListener::bind(path) {
@@ -272,14 +272,15 @@ fn remove_stale(path: &Path) -> Result<(), ServeError> {
         Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
             fs::remove_file(path).map_err(|error| ServeError::io("remove the stale socket", path, error))
         }
-        // In all other cases, a process may listen on the socket, even if it is too busy to answer.
+        // After any other result, a process may listen on the socket, even if it is too busy to answer.
         _ => Err(ServeError::InUse { path: path.to_owned() }),
     }
 }
 
 /// Locks the directory of a socket, so that no other process makes sockets there or removes stale ones. Waits for the
-/// lock if only this user can open the directory. If other users can open the directory, they could hold the lock for
-/// ever. In this second case, the function does not wait, and returns [`ServeError::InUse`] if the lock is held.
+/// lock if only this user can open the directory. If other users can open the directory, the function does not wait,
+/// because these users could hold the lock for ever. The function then returns [`ServeError::InUse`] if the lock is
+/// held.
 fn lock(path: &Path) -> Result<DirectoryLock, ServeError> {
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
     let directory = directory.unwrap_or(Path::new("."));

@@ -173,9 +173,9 @@ impl Drop for Server {
         // does not notice when this process closes its own copy of `stop`.
         let _ended_already = socket::send(&self.stop, &[0]);
         if thread.thread().id() == std::thread::current().id() {
-            // The server's own thread drops the server. This can happen if a hook owns the server, and this thread
-            // drops the last reference to the executor and so the hook. The thread cannot join itself. The thread ends
-            // when it finds the byte.
+            // The server's own thread drops the server. This can happen if a hook of the executor owns the server, and
+            // this thread drops the last reference to the executor, and so the hook. The thread cannot join itself, but
+            // ends when it finds the byte.
             return;
         }
         if blocking(|| thread.join()).is_err() {
@@ -196,7 +196,7 @@ struct Service {
     stopped: UnixStream,
     request_handler: RequestHandler,
     connections: Vec<Connection>,
-    /// The time before which the server accepts no connection, if accepting has failed.
+    /// The time until which the server accepts no connection, if an attempt to accept a connection has failed.
     short_until: Option<Time>,
 }
 
@@ -241,10 +241,10 @@ impl Service {
         }
     }
 
-    /// Serves the connections that are ready, and closes each other connection that is done or whose deadline has
-    /// passed. `ready` is indexed like the connections. `now` is the time before the wait that found the ready
-    /// connections. So a connection is closed only if its client did nothing until the deadline, even if this thread
-    /// did not run for a long time.
+    /// Serves the connections that are ready. Closes each other connection that is done or whose deadline has passed.
+    /// `ready` is indexed like the connections. `now` is the time before the wait that found the ready connections. So
+    /// the deadline closes a connection only if its client did nothing until then, even if this thread did not run for
+    /// a long time.
     fn serve(&mut self, ready: &[bool], now: Time) {
         let (request_handler, mut ready) = (&self.request_handler, ready.iter());
         self.connections.retain_mut(|connection| match ready.next() {
@@ -282,7 +282,7 @@ impl Service {
         })
     }
 
-    /// Returns whether the thread must end. The thread calls this when `poll` does not work.
+    /// Returns whether the thread must end. The thread calls this function after `poll` has failed.
     fn is_stopped(&self) -> bool {
         let heard = (&self.stopped).read(&mut [0]);
         !heard.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)

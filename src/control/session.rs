@@ -105,7 +105,7 @@ impl Session {
         &self.output[self.sent..]
     }
 
-    /// Notes that the given number of further bytes of the answer was sent.
+    /// Notes that this many more bytes of the answer were sent.
     pub(super) fn sent(&mut self, bytes: usize, now: Time) {
         self.sent += bytes;
         self.deadline = now + STANDSTILL;

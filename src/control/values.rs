@@ -150,8 +150,8 @@ fn inapplicable(queue: &Queue, attribute: Attribute) -> RequestError {
 
 /// Reads a list of CPUs (`0-3,8`), or a mask of CPUs as the kernel writes it (`f`, `ff,00000000`, `0x3`).
 ///
-/// A text that could be a list or a mask is read as a list, with one exception. A text that has several groups is read
-/// as a mask if each group after the first has eight digits.
+/// A text that could be a list or a mask is read as a list, with one exception: a text of several groups is read as a
+/// mask if each group after the first has eight digits.
 ///
 /// # Errors
 ///

@@ -1,5 +1,5 @@
-//! The hooks that capture the values which a submission carries to its run, and the captured values. `item::carried`
-//! says when the hooks are called.
+//! Hooks that capture values, such as a span, when an item is submitted. The values are current again while the item
+//! runs. `item::carried` says when the hooks are called.
 
 use std::any::Any;
 use std::cell::Cell;
@@ -14,8 +14,8 @@ use super::user_code::{self, contain, destroy};
 pub(crate) struct Carrier(Option<Arc<Capture>>);
 
 type Capture = dyn Fn() -> Enter + Send + Sync;
-/// A function that makes the captured values current for the worker. The values stay current until the worker drops the
-/// function's result.
+/// A function that makes the captured values current on the worker's thread. The values stay current until the worker
+/// drops the function's result.
 type Enter = Box<dyn FnOnce() -> Entered + Send>;
 type Entered = Box<dyn Any>;
 
@@ -70,8 +70,8 @@ pub(crate) struct Captured {
 impl Captured {
     /// Calls the hooks. Returns `None` if the submission has nothing to carry.
     ///
-    /// If a hook itself submits an item, the hook's submission carries nothing. Otherwise that submission would call
-    /// the hook again.
+    /// If a hook itself submits an item, that submission carries nothing. Otherwise the submission would call the hook
+    /// again.
     #[cold]
     pub(super) fn capture(carriers: &[Carrier], parent: fn() -> Parent) -> Option<Carried> {
         if CAPTURING.replace(true) {

@@ -112,9 +112,10 @@ pub enum WaitError {
     /// caller's item. A debug build also detects cycles of several items that wait for each other. The item whose wait
     /// closes the cycle gets this error, and the log tells which item waits for which. The check for cycles ignores
     /// waits with a timeout and waits that a cancel can end, because a cycle with such a wait can come to an end. The
-    /// check also ignores waits for room in a full queue, and awaited futures. While an item has an open scope, the
-    /// check counts the item as waiting for all items of the scope, even for the items that it will cancel. So a debug
-    /// build also refuses a wait that could end only after an item has cancelled items of its scope.
+    /// check for cycles also ignores waits for room in a full queue, and futures that a task awaits. While an item has
+    /// an open scope, the check for cycles assumes that the item waits for all items of the scope, even for those that
+    /// the item will cancel. So a debug build also refuses a wait that would end only because an item cancels items of
+    /// its own scope.
     ///
     /// A release build does not detect the following cases, and the caller waits for ever:
     ///
@@ -122,14 +123,16 @@ pub enum WaitError {
     /// * a scope whose item needs the only slot of a queue, while the item that opened the scope already owns this slot
     ///   for its next run.
     ///
-    /// An awaited item, or an item of a scope, may need a slot of the caller's queue, while all slots belong to the
-    /// caller and to items that cannot end before the caller. In two cases, no build detects this deadlock after
-    /// [`set_max_active`](crate::WorkQueue::set_max_active) has lowered the limit. In the first case, the limit was
-    /// lowered after the wait began, or after the item was spawned into the scope. In the second case, another item
-    /// still had a slot when the wait began, or when the item was spawned into the scope.
+    /// A wait deadlocks if the awaited item needs a slot of the caller's queue, while all slots belong to the caller
+    /// and to items that cannot end before the caller. A scope with an item that needs such a slot deadlocks, too.
+    /// In two cases, no build detects this deadlock after [`set_max_active`](crate::WorkQueue::set_max_active) has
+    /// lowered the limit. In the first case, the limit was lowered after the wait began, or after the item was spawned
+    /// into the scope. In the second case, another item still had a slot when the wait began, or when the item was
+    /// spawned into the scope.
     ///
-    /// No build refuses the join of an item whose timer is held because another thread drains the queue. If the caller
-    /// is an item of that queue, the drain waits for the caller, and the caller waits for the drain.
+    /// No build refuses the join of an item whose timer cannot queue the item yet because another thread drains the
+    /// queue. If the caller is an item of that queue, the drain waits for the caller, and the caller waits for the
+    /// drain.
     ///
     /// No build refuses the wait at the end of a scope, even if this wait closes a cycle, because a scope cannot return
     /// before its items are over.

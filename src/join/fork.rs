@@ -56,7 +56,7 @@ use crate::engine::item::fork;
 ///
 /// If a closure panics, `join` first waits until the other closure has ended, or drops the other closure if it has not
 /// begun. After that, `join` passes the panic on to its caller. If both closures panic, `join` passes on the panic of
-/// the first one.
+/// the first closure.
 #[doc(alias = "fork")]
 pub fn join<A, B, T, U>(first: A, second: B) -> (T, U)
 where

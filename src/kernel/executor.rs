@@ -128,7 +128,7 @@ pub trait ExecutorExt: Sealed {
 
     /// Returns whether an item of a freezable queue is still active. Once this method has returned false, it returns
     /// false until the executor is thawed. There is one exception: after [`destroy_now`](WorkQueue::destroy_now) of a
-    /// frozen queue, items that arrive late count as active while workers give them up.
+    /// frozen queue, items that arrive late count as active until a worker reaches and cancels them.
     ///
     /// # Examples
     ///

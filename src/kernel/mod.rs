@@ -73,9 +73,9 @@ mod sealed {
 /// other, in the order in which the items were queued on its CPU, regardless of what else runs on this CPU.
 ///
 /// Bh queues have no concurrency management. While a bh item blocks, no other item takes its place, and all other items
-/// of its thread wait. So in a bh item, a blocking guard has no effect, and neither have the guards of joins and
-/// flushes. Debug builds report the use of a guard through `log`, once for each type of items. Use another kind of
-/// queue for work that has to block.
+/// of its thread wait. So in a bh item, blocking guards have no effect, including the guards of joins and flushes.
+/// Debug builds report the use of a guard through `log`, once for each type of items. Use another kind of queue for
+/// work that has to block.
 ///
 /// A bh thread runs items in batches. The items that arrive during a batch form the next batch. After 2 ms, or after
 /// the first batch and ten further batches, the thread yields its CPU to other threads once. After that, the bh thread

@@ -270,8 +270,8 @@ impl Publisher {
         self.queues = names;
     }
 
-    /// Returns the gauges of queues by name, and the new durations of the queues. Also stores the present counts of the
-    /// queues before they are recorded, because the recorder may panic.
+    /// Returns the gauges of queues by name, and the new durations of the queues. Stores the queues' present counts
+    /// before the counts are recorded, because the recorder may panic.
     fn account<'q>(&mut self, queues: &'q [QueueSnapshot]) -> (Levels<'q>, Vec<Durations<'q>>) {
         let mut before = std::mem::take(&mut self.seen);
         let (mut levels, mut latencies) = (Levels::new(), Vec::new());
@@ -392,8 +392,8 @@ fn record(name: &'static str, labels: Vec<Label>, durations: Vec<(f64, u64)>) {
     }
 }
 
-/// If there are more than `most` values in total, thins them out and keeps their proportions. Each value that occurs is
-/// kept at least once.
+/// If there are more than `most` values in total, keeps about `most` of them, in the same proportions. Each different
+/// value is kept at least once.
 fn thinned(counts: Vec<(f64, u64)>, most: u64) -> impl Iterator<Item = (f64, usize)> {
     let all: u64 = counts.iter().map(|(_, count)| count).sum();
     counts.into_iter().map(move |(value, count)| {

@@ -23,8 +23,8 @@ pub struct ShareSnapshot {
     /// The number of items that have begun in a turn of the queue. While no other queue competes, most of the queue's
     /// short items take no turn, and are not included.
     pub turns: u64,
-    /// The CPU time that the items of [`turns`](Self::turns) have used. If the queue shares its items between pods, an
-    /// item that has moved to another pod is not included. The CPU time of a running item is not included yet.
+    /// The CPU time that the items of [`turns`](Self::turns) have used. The CPU time of an item that has moved to
+    /// another pod is not included. The CPU time of a running item is not included yet.
     #[cfg_attr(feature = "serde", serde(rename = "cpu_time_ns", with = "crate::policy::nanos"))]
     pub cpu_time: Duration,
 }

@@ -48,8 +48,8 @@ pub struct Snapshot {
     /// The time at which the snapshot was taken, since the beginning of 1970.
     #[cfg_attr(feature = "serde", serde(rename = "time_ns", with = "crate::policy::nanos"))]
     pub time: Duration,
-    /// Whether the present process was forked from the executor's process. If so, none of the executor's threads exists
-    /// in this process, and the lists of scopes, pools and queues are empty.
+    /// Whether the present process was forked from the executor's process. In a forked process, none of the executor's
+    /// threads exists, and the lists of scopes, pools and queues are empty.
     pub forked: bool,
     /// The number of worker threads that exist or are being made. The manager's thread and the threads of rescuers are
     /// not included.
@@ -76,15 +76,15 @@ pub struct Snapshot {
     /// these bytes only for the limit.
     #[cfg_attr(feature = "serde", serde(default))]
     pub pending_bytes: Option<u64>,
-    /// Whether the crate binds no threads to CPUs and sets no nice levels on this system. If so, the system chooses the
-    /// CPUs of workers, and workers have the nice level of the thread that made the executor. True on all systems other
-    /// than Linux.
+    /// Whether the crate binds no threads to CPUs and sets no nice levels on this system. If this field is true, the
+    /// system chooses the CPUs of workers, and workers have the nice level of the thread that made the executor. True
+    /// on all systems other than Linux.
     pub portable: bool,
     /// Whether some workers do not have their requested nice level, because the process lacks the privilege. Workers
     /// without their requested level have the level of the manager, which made them. The manager usually has the
-    /// executor's normal level. If the system denied that level as well, the manager has the level of the thread that
-    /// started it. The thread that made the executor usually starts the manager. If that thread cannot start the
-    /// manager, another thread starts it later.
+    /// executor's normal level. If the system denied the executor's normal level, too, the manager has the level of the
+    /// thread that started the manager. The thread that made the executor usually starts the manager. If the thread
+    /// that made the executor cannot start the manager, another thread starts the manager later.
     pub nice_denied: bool,
     /// Whether workers could not be bound to their CPUs.
     pub affinity_denied: bool,
@@ -93,9 +93,9 @@ pub struct Snapshot {
     /// notices a lost or returned CPU within a second.
     #[doc(alias = "workqueue_offline_cpu")]
     pub lost_cpus: CpuSet,
-    /// The number of CPUs that the process may keep busy according to its cgroups; `None` if they set no quota. A quota
-    /// lowers the targets of managed pools. While the executor has work, it notices a change of the quota within a
-    /// second.
+    /// The number of CPUs that the process may keep busy according to its cgroups; `None` if the cgroups set no quota.
+    /// A quota lowers the targets of managed pools. While the executor has work, it notices a change of the quota
+    /// within a second.
     #[doc(alias = "cpu.max")]
     #[doc(alias = "cfs_quota_us")]
     pub cpu_quota: Option<f64>,
@@ -150,7 +150,7 @@ pub struct PodSnapshot {
     /// The CPUs of the pod.
     #[doc(alias = "pod_cpus")]
     pub cpus: CpuSet,
-    /// The NUMA node of all CPUs of the pod; `None` if they belong to several nodes.
+    /// The NUMA node of all CPUs of the pod; `None` if the CPUs belong to several nodes.
     #[doc(alias = "pod_node")]
     pub node: Option<usize>,
 }
@@ -337,8 +337,8 @@ pub struct QueueSnapshot {
     #[doc(alias = "WQ_MEM_RECLAIM")]
     pub rescuer: Option<RescuerSnapshot>,
     /// The [`id`](PoolSnapshot::id) of the pool for items that belong to none of the queue's pods. If the queue has
-    /// only one pod and each item belongs to it, this is the pool of that pod. `None` if the queue is not an unbound
-    /// queue, or has not needed such a pool.
+    /// only one pod and each item belongs to that pod, the id is that of the pod's pool. `None` if the queue is not an
+    /// unbound queue, or has not needed such a pool.
     #[doc(alias = "dfl_pwq")]
     pub default_pool: Option<usize>,
 }

@@ -48,7 +48,7 @@ impl Snapshot {
         let pools = Pools::of(&executor.upkeep, &queues);
         let ids = pools.ids();
         snapshot.pools = pools.snapshots();
-        // The process is not a forked one, because `defaults` returned a value.
+        // This process is not a forked child of the executor's process, because `defaults` returned a value.
         snapshot.queues = queues.iter().map(|seen| queue_snapshot(seen, &ids)).collect();
         snapshot
     }
@@ -116,7 +116,7 @@ fn scopes(topology: &Topology, cpus: &CpuSet, default: AffinityScope) -> Vec<Sco
     AffinityScope::ALL.into_iter().map(of).collect()
 }
 
-/// Returns the node to which all CPUs of the pod belong. Returns `None` if they belong to several nodes.
+/// Returns the node to which all CPUs of the pod belong. Returns `None` if the CPUs belong to several nodes.
 fn node_of(topology: &Topology, pod: &CpuSet) -> Option<usize> {
     let mut nodes = topology.cpus().iter().filter(|cpu| pod.contains(cpu.id)).map(|cpu| cpu.node);
     let first = nodes.next()?;

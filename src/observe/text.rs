@@ -11,8 +11,8 @@ pub(super) const NAME: usize = 24;
 /// The maximum width of a line of a list. The list continues on the next line if an entry would exceed this width.
 const WIDTH: usize = 100;
 
-/// The last [`NAME`] characters of a name, padded to that width. A long name loses its first characters, because the
-/// last ones tell more.
+/// The last [`NAME`] characters of a name, padded to [`NAME`] characters. A long name loses its first characters,
+/// because the last characters tell more.
 pub(super) struct Name<'a>(pub(super) &'a str);
 
 /// The name of a worker's thread, with the thread's number if it has one: `cmwq/0:1[4711]`.

@@ -2,30 +2,30 @@
 //!
 //! An item is *active* from the moment it gets a slot until it is done. An active item is on a pool's worklist, or it
 //! runs. An item that must wait for a slot is first *coming*, while it is on its way to the list, and then *listed*.
-//! One word counts the active, the coming and the listed items of the limiter. So a thread admits an item, hands over a
-//! slot or frees a slot in one atomic step. A flush learns in one step how many items are in flight.
+//! One 64-bit word contains the limiter's counts of active, coming and listed items. So a thread admits an item, hands
+//! over a slot or frees a slot in one atomic step. A flush learns in one step how many items are in flight.
 //!
 //! An issuer counts an item as coming before it puts the item on the list. So a flush that begins between these two
 //! steps finds the item. A slot is handed over only while an item counts as listed, so the list then holds an item that
-//! can take the slot. If a slot becomes free while items are coming but none is listed, the first item that is listed
+//! can take the slot. If a slot becomes free while items are coming but none is listed, the next item that is listed
 //! takes the slot.
 //!
 //! The word counts items but does not identify them. A slot that is handed over goes to the first item on the list,
-//! even if that item's issuer has not counted the item as listed yet. After a handover to such an item, another item
-//! remains on the list and counts as coming. So a new item must wait behind coming items as well as behind listed
-//! items.
+//! even if that item's issuer has not counted the item as listed yet. If an item gets a slot before it counts as
+//! listed, another item remains on the list and counts as coming. So a new item must wait behind coming items as well
+//! as behind listed items.
 //!
 //! The limit can change at any time. After the limit is lowered, all active items still finish. After a thread has
-//! raised the limit, this thread starts listed items one by one ([`Admission::start_listed`]). Until it has finished,
-//! slots can be free while items are listed, and new items wait behind the listed items.
+//! raised the limit, this thread starts listed items one by one ([`Admission::start_listed`]). Until this thread has
+//! finished, slots can be free while items are listed, but new items still wait behind the listed items.
 //!
 //! The *intake* of a limiter says which new items the limiter admits. When the queue ends, the intake is shut. The
 //! intake is part of the word, so once the intake has changed, every admission follows the new intake.
 //!
 //! While a flush waits for the items in flight that it has counted, the limiter is *flushing*. While the limiter is
-//! flushing, an issuer takes a ticket for a new item before it counts the item. The step that lists an item, or takes
-//! it out of the limiter, also tells the thread whether the limiter is flushing. If the limiter is flushing, the flush
-//! may have counted the item. See [`policy::flush`](super::flush).
+//! flushing, an issuer takes a ticket for a new item before it counts the item. When a thread lists an item, or takes
+//! an item out of the limiter, the same step tells the thread whether the limiter is flushing. If the limiter is
+//! flushing, the flush may have counted the item. See [`policy::flush`](super::flush).
 
 #![forbid(unsafe_code)]
 
@@ -59,15 +59,15 @@ const MAX: u32 = COUNT;
 const CLOSED: u64 = 1 << 22;
 const COMING: u32 = 23;
 const COMING_MASK: u64 = (1 << 11) - 1;
-/// In the word, this bit and the intake lie between the count of coming items and the count of listed items. So a
-/// single comparison shows whether anything holds a new item back: a coming or listed item, a flush, or the intake.
+/// In the word, the flushing bit and the intake lie between the count of coming items and the count of listed items. So
+/// a single comparison shows whether anything holds a new item back: a coming or listed item, a flush, or the intake.
 const FLUSHING: u64 = 1 << 34;
 const INTAKE: u32 = 35;
 const INTAKE_MASK: u64 = (1 << 2) - 1;
 const LISTED: u32 = 37;
 const LISTED_MASK: u64 = (1 << 27) - 1;
-/// A limiter with this many listed items is full. The word can count more listed items than that, so an issuer that
-/// does not know yet that the limiter is full still finds room.
+/// A limiter with this many listed items is full. The word can count more listed items than this, so items that were
+/// accepted before the limiter became full still find room.
 const LISTED_LIMIT: u64 = 100_000_000;
 
 /// The slots of one limiter, and the number of items that wait for a slot.
@@ -87,7 +87,7 @@ pub(crate) enum Intake {
     Shut,
 }
 
-/// The next step of an issuer with its item.
+/// The answer to an attempt to admit an item. The answer tells the issuer what to do with the item.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Admit {
@@ -99,8 +99,8 @@ pub(crate) enum Admit {
     /// The word is unchanged.
     Flushing,
     /// The item is not admitted, and the word is unchanged. From [`Admission::admit_unless_full`], this answer means
-    /// that the limiter is [full](Admission::is_full). From `admit_here`, it means that the item would have to wait for
-    /// a slot. From any other transition, it means that the word cannot count another item.
+    /// that the limiter is [full](Admission::is_full). From `admit_here`, this answer means that the item would have to
+    /// wait for a slot. From any other transition, this answer means that the word cannot count another item.
     Full,
     /// The intake does not admit the item. The word is unchanged.
     Refused,
@@ -115,7 +115,7 @@ pub(crate) enum NotAdmitted {
     Full,
 }
 
-/// The state of a slot after a transition, which tells the caller what to do.
+/// The state of a slot after a transition. The state tells the caller what to do.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Slot {
@@ -210,13 +210,14 @@ impl Admission {
         self.0 >> COMING != 0 && (self.listed() >= LISTED_LIMIT || self.coming() >= COMING_MASK / 2)
     }
 
-    /// Returns whether a slot is free and the intake is open, so that a worker could begin a fork now.
+    /// Returns whether a slot is free and the intake is open, so that another worker could run a fork (the second
+    /// closure of a `join`) now.
     #[inline]
     pub(crate) fn takes_fork(self) -> bool {
         self.active() < self.max() && self.intake() == Intake::Open
     }
 
-    /// Admits an item. The item never overtakes an item on the list. The issuer holds a handle to the queue.
+    /// Admits an item. The item never overtakes an item on the list. The issuer must hold a handle to the queue.
     #[inline]
     pub(crate) const fn admit(self) -> (Self, Admit) {
         debug_assert!(!self.is_closed(), "an item was queued to a queue without handles");
@@ -244,8 +245,8 @@ impl Admission {
         if self.is_full() { (self, Admit::Full) } else { self.admit() }
     }
 
-    /// Admits an item that its issuer counts under the intake `by`. The item is refused only if the
-    /// limiter's own intake is shut or is stricter than `by`.
+    /// Admits an item that its issuer counts (see [`Intake::Counted`]). `by` is the strictest intake that admits this
+    /// item: if the limiter's intake is stricter than `by`, or is shut, the item is refused.
     pub(crate) fn admit_counted(self, by: Intake) -> (Self, Admit) {
         match self.intake() {
             intake if intake > by || intake == Intake::Shut => (self, Admit::Refused),
@@ -257,9 +258,10 @@ impl Admission {
         }
     }
 
-    /// Admits an item whose issuer runs it without delay. The item gets a free slot if no other item waits for one.
-    /// Otherwise, the item is not admitted, and the answer is [`Admit::Full`]. A thread that takes a fork may hold no
-    /// handle to the queue, so the limiter may be closed. The item that forked is then still in flight in the limiter.
+    /// Admits an item that the issuer itself runs without delay. The item gets a free slot if no other item waits for
+    /// one. Otherwise, the item is not admitted, and the answer is [`Admit::Full`]. A thread that runs a fork need not
+    /// hold a handle to the queue, so the limiter may be closed. The item that made the fork is still in flight in the
+    /// limiter.
     pub(crate) const fn admit_here(self) -> (Self, Admit) {
         match self.admit_open_or_closed() {
             (_, Admit::Wait) => (self, Admit::Full),
@@ -267,8 +269,8 @@ impl Admission {
         }
     }
 
-    /// Applies `admit` as if the limiter were not flushing, but keeps the flushing bit set. The issuer holds the lock
-    /// of the flushes.
+    /// Applies `admit` as if the limiter were not flushing, but keeps the flushing bit set. The issuer must hold the
+    /// lock of the queue's flushes.
     pub(crate) fn beside_flush<A>(self, admit: impl Fn(Self) -> (Self, A)) -> (Self, A) {
         let (next, answer) = admit(Self(self.0 & !FLUSHING));
         (Self(next.0 | self.0 & FLUSHING), answer)
@@ -337,17 +339,17 @@ impl Admission {
         self.plus(COMING).list()
     }
 
-    /// Takes a coming item out of the count of coming items. After a withdrawal, only
-    /// [`list_uncounted`](Self::list_uncounted) can count the item as listed.
+    /// Stops counting an item as coming. After a withdrawal, only [`list_uncounted`](Self::list_uncounted) can count
+    /// the item as listed.
     pub(crate) const fn withdraw(self) -> Self {
         debug_assert!(self.coming() > 0);
         self.minus(COMING)
     }
 
-    /// Completes an active item. Hands its slot to the first item on the list, or frees the slot. While the intake is
-    /// shut, [`recall`](Self::recall) empties the list, so the slot is usually freed. But if more items are active than
-    /// any limit allows, `recall` may have left items on the list. In that case, the slot goes to the first item on the
-    /// list, and this item is given up (completed without a run).
+    /// Completes an active item. Hands the item's slot to the first item on the list, or frees the slot. While the
+    /// intake is shut, [`recall`](Self::recall) empties the list, so the slot is usually freed. But if more items are
+    /// active than any limit allows, `recall` may have left items on the list. If items are left, the slot goes to the
+    /// first item on the list, and a worker completes that item without running it.
     pub(crate) const fn complete(self) -> (Self, Slot) {
         if self.listed() > 0 && self.has_no_limit() {
             return self.minus(LISTED).freed();
@@ -382,8 +384,8 @@ impl Admission {
         (Self(self.0 & !FLUSHING), ())
     }
 
-    /// Closes the limiter when the queue's last handle is dropped. At a closed limiter, only forks of items in flight
-    /// arrive. Returns `Last` if no item is in flight.
+    /// Closes the limiter when the queue's last handle is dropped. A closed limiter still admits forks of items in
+    /// flight, but no other items arrive. Returns `Last` if no item is in flight.
     pub(crate) const fn close(self) -> (Self, Slot) {
         let slot = if self.in_flight() == 0 { Slot::Last } else { Slot::Free };
         (Self(self.0 | CLOSED), slot)

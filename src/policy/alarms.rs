@@ -1,9 +1,9 @@
-//! Decides, by the number of false alarms, whether the manager heeds the rings of switch records. The system writes a
-//! record into a worker's *ring* when the worker's thread gives its CPU away.
+//! Decides whether the manager heeds the rings of context-switch records, or ignores them because of false alarms. The
+//! system writes a record into a worker's *ring* when the worker's thread gives its CPU away.
 //!
 //! In a *false alarm*, a ring wakes the manager although the ring's worker does not sleep: another thread has only
-//! taken the worker's CPU. If the rings give many false alarms, they cost more than checks of the pools without rings
-//! would cost. So after many false alarms, the manager ignores the rings for some checks of the pools.
+//! taken the worker's CPU. Many false alarms cost more than checks of the pools without rings would cost. So after many
+//! false alarms, the manager ignores the rings for some checks of the pools.
 //!
 //! The false alarms of all rings count together, because a check of a pool costs about the same for one ring and for
 //! many. If each ring were judged by itself, many workers that share their CPUs with other threads could wake the
@@ -69,8 +69,8 @@ impl FalseAlarms {
         if recent < MOST {
             return Self { recent, since, ..self };
         }
-        // If the manager has heeded the rings for fewer checks than it ignored them before, it now ignores them for
-        // twice as many checks.
+        // If the manager has heeded the rings for fewer checks than it ignored them the last time, it now ignores them
+        // for twice as many checks as the last time.
         let is_soon = self.heeded < self.last_ignored;
         let ignored = if is_soon { (2 * self.last_ignored).min(MOST_IGNORED_CHECKS) } else { IGNORED_CHECKS };
         // If a ring gives one more false alarm soon after the ignored checks, the manager ignores the rings again.
@@ -87,7 +87,7 @@ impl FalseAlarms {
     }
 }
 
-/// Whether the manager is woken when a worker that is at work goes to sleep.
+/// Whether the manager is woken when a worker that runs an item goes to sleep.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Hearing {
     /// The worker's ring has room for the record of the next sleep, which wakes the manager.
@@ -169,7 +169,8 @@ mod tests {
         assert!(!alarms.one_more(now + 20 * LONGEST).is_ignored(), "the former alarms are forgotten");
     }
 
-    /// Gives false alarms until the manager ignores the rings. Returns the number of checks for which it ignores them.
+    /// Gives false alarms until the manager ignores the rings. Returns the number of checks for which the rings are
+    /// ignored.
     fn ignored_for(alarms: &mut FalseAlarms, now: Time) -> u32 {
         while !alarms.is_ignored() {
             *alarms = alarms.one_more(now);

@@ -86,9 +86,10 @@ impl Attrs {
 
     /// Keeps items in the pod of their issuer, even if CPUs of other pods are idle. The default is false.
     ///
-    /// If a pod loses all of its CPUs, the remaining CPUs of the queue serve the pod or, if there are none, those of
-    /// the executor. When the process loses a CPU, the system may move workers out of their pod. The items of these
-    /// workers can then run outside of the pod for up to 400 ms, until the executor notices the move.
+    /// If a pod loses all of its CPUs, the remaining CPUs of the queue serve the pod. If the queue has no CPU left
+    /// either, the remaining CPUs of the executor serve the pod. When the process loses a CPU, the system may move
+    /// workers out of their pod. The items of these workers can then run outside of the pod for up to 400 ms, until the
+    /// executor notices the move.
     #[doc(alias = "affinity_strict")]
     pub fn strict(mut self, yes: bool) -> Self {
         self.strict = yes;

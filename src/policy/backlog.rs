@@ -9,9 +9,10 @@
 //! called *dynamic thresholds*.)
 //!
 //! The same rule applies to items and to bytes. A queue without pending items may always accept one item, of any size.
-//! Without this exception, the queue would have to wait for the items of other queues, and those items may wait for an
-//! item of this queue. So the executor may have as many items beyond the bound as it has queues. While a delayed item
-//! waits for its time, its bytes count towards the bound on bytes, but it does not count towards the bound on items.
+//! Otherwise, a queue without pending items might have to wait for items of other queues, while those items wait for an
+//! item of this queue. Because of this exception, the executor may exceed its bound by one item for each queue. While a
+//! delayed item waits for its time, its bytes count towards the bound on bytes, but the item does not count towards the
+//! bound on items.
 
 #![forbid(unsafe_code)]
 
@@ -24,7 +25,7 @@ const SHARE: u64 = 8;
 pub(crate) const fn most(bound: u64, pending: u64, own: u64) -> u64 {
     let free = bound.saturating_sub(pending);
     // Each further item also takes up free room. `more` is the number of further items that the queue can take. The
-    // queue takes these items one by one, each of them only while it has less than its share.
+    // queue takes these items one by one, each of them only while the queue has less than its share.
     let more = (free.saturating_add(1).saturating_mul(SHARE)).saturating_sub(own) / (SHARE + 1);
     if own == 0 && more == 0 { 1 } else { own + more }
 }
@@ -32,7 +33,7 @@ pub(crate) const fn most(bound: u64, pending: u64, own: u64) -> u64 {
 /// An item counts for at most this many bytes, so that no sum overflows.
 const MOST_BYTES: u64 = 1 << 48;
 
-/// Returns the number of bytes for which an item of size `bytes` counts.
+/// Returns how many bytes are counted for an item of size `bytes`.
 pub(crate) const fn counted(bytes: u64) -> u64 {
     if bytes < MOST_BYTES { bytes } else { MOST_BYTES }
 }

@@ -4,19 +4,20 @@
 //! A worker that counts as running keeps other workers from starting. If a worker that counts as running sleeps without
 //! a guard, the other workers wait although a CPU is free. So the detector takes the sleeping worker out of the count,
 //! and puts it back when the worker is seen to run again. A worker that runs without a pause keeps the CPU of its pool
-//! to itself. The detector takes such a worker out of the count, too, until the worker's item ends. A preempted worker
-//! does not count as asleep.
+//! to itself. The detector also takes a worker that runs without a pause out of the count, until the worker's item
+//! ends. A preempted worker does not count as asleep.
 //!
 //! Facts about threads cost system calls, so a check asks [`Facts`] only for the facts that make a difference. A
-//! finding is about the *word* of a worker, which the check reads before the facts. The finding is carried out only if
-//! the worker's word is still the same.
+//! finding is about the *word* of a worker (the worker's shared state), which the check reads before the facts. The
+//! manager acts on a finding only if the worker's word is still the same.
 //!
 //! The detector has these limits. A check makes a system call for each worker that was found asleep, because the check
 //! reads the worker's clock. If many workers are asleep, not every check reads their clocks. If a worker sleeps briefly
-//! again and again, the detector keeps taking the worker out and putting it back. The pace (`pace.rs`) limits how many
-//! workers are out of the count at the same time. A worker that was found asleep may run again after the watch of its
-//! pool has ended. Such a worker is put back into the count when the pool is next watched, or at the end of the
-//! worker's item. Until the worker is put back, the pool may run one worker too many.
+//! many times, the detector may take the worker out of the count and put the worker back each time. The pace
+//! (`pace.rs`) limits how many workers are out of the count at the same time. A worker that was found asleep may run
+//! again after the watch of its pool has ended. A worker that runs again returns to the count when its pool is next
+//! watched, or when the worker's item ends. Until the worker returns to the count, the pool may run one worker too
+//! many.
 
 #![forbid(unsafe_code)]
 
@@ -52,7 +53,7 @@ pub(crate) trait Facts {
     fn sleeps_so_far(&mut self, worker: WorkerId) -> Option<u64>;
 }
 
-/// The workers for which a check of a pool searches.
+/// The kinds of workers that a check of a pool searches for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Criteria {
     /// Whether the check searches for workers that sleep without a guard.
@@ -64,7 +65,7 @@ pub(crate) struct Criteria {
     pub(crate) cpus: usize,
 }
 
-/// A finding about a worker. The detector carries the finding out only if the worker's word is still `seen`.
+/// A finding about a worker. The manager acts on the finding only if the worker's word is still `seen`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Found {
     pub(crate) worker: WorkerId,
@@ -76,7 +77,7 @@ pub(crate) struct Found {
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Findings {
     pub(crate) found: Vec<Found>,
-    /// The pool's pace after the check.
+    /// The pool's pace after the check. The pace limits how fast workers are taken out of the count.
     pub(crate) pace: Pace,
     /// The earliest time at which a further finding is possible. The value is `None` if this check foresees no further
     /// finding.
@@ -108,11 +109,11 @@ struct Sighting {
 /// The readings of a worker's CPU time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Clock {
-    /// The CPU time at the last check that showed that the thread had slept. If no check of the present stretch has
-    /// shown that, the CPU time at the stretch's first check.
+    /// The CPU time at the last check that noticed a sleep of the thread. If no check of the present stretch has
+    /// noticed a sleep, this field has the CPU time at the first check of the stretch.
     base: Duration,
-    /// The number of times that the thread had slept so far. `None` until a check reads this number, which happens once
-    /// for each value of `base`.
+    /// The number of times that the thread has slept. A check reads this number once for each value of `base`. The
+    /// value is `None` until the number is read.
     sleeps: Option<u64>,
     /// The CPU time at the last reading.
     last: Duration,
@@ -121,8 +122,8 @@ struct Clock {
 }
 
 impl BlockingDetector {
-    /// Checks the workers of a pool. `workers` holds the workers and their words, sorted by number. `pace` is the
-    /// pool's pace, which earlier watches have influenced too.
+    /// Checks the workers of a pool. `workers` holds the workers and their words, sorted by the workers' numbers.
+    /// `pace` is the pool's pace, which earlier watches have influenced too.
     pub(crate) fn look(
         &mut self,
         workers: &[(WorkerId, WorkerState)],
@@ -166,7 +167,7 @@ struct Look {
     asleep: usize,
     /// The number of workers that are out of the count because they are hogs.
     hogs: usize,
-    /// Whether the check reads the clocks of all sleepers, or only of those whose clocks no check has read.
+    /// Whether the check reads the clocks of all sleepers, or only the clocks that no check has read yet.
     reads_clocks: bool,
 }
 
@@ -191,8 +192,8 @@ impl Look {
         Self { findings: Findings::default(), pace, criteria, now, asleep, hogs, reads_clocks: true }
     }
 
-    /// Decides whether the check reads the clocks of all sleepers. `last` is the time of the last check that read all
-    /// these clocks. Returns the new value of `last`.
+    /// Decides whether the check reads the clocks of all sleepers. `last` is the time of the last check that read the
+    /// clocks of all sleepers. Returns the new value of `last`.
     fn decide_on_clocks(&mut self, last: Time) -> Time {
         let due = last + (self.asleep as u32 * PER_SLEEPER).min(RECHECK);
         self.reads_clocks = due <= self.now;
@@ -247,7 +248,8 @@ impl Look {
         self.find(sighting, Finding::Asleep);
     }
 
-    /// Checks whether a worker is a hog. The worker runs, and an earlier check has read its clock.
+    /// Checks whether a worker is a hog. The caller knows that the worker runs, and that an earlier check has read the
+    /// worker's clock.
     fn hog(&mut self, sighting: &mut Sighting, threshold: Duration, facts: &mut impl Facts) {
         let Some(clock) = &mut sighting.clock else { return };
         let used = clock.last.saturating_sub(clock.base);
@@ -259,9 +261,10 @@ impl Look {
         }
         let sleeps = facts.sleeps_so_far(sighting.worker);
         if sleeps.is_some() && sleeps != clock.sleeps {
-            // The thread has slept between two checks, or no check has read its number of sleeps for this base. No
-            // check has read the number if the threshold is short or this check is late. The thread may have slept in
-            // this case, too. If it sleeps no more, it is found once it has used the threshold's CPU time again.
+            // Either the thread has slept between two checks, or no check has read the thread's number of sleeps since
+            // `base` was set. The second case occurs if the threshold is short or this check is late. The thread may
+            // have slept in this case, too. A thread that sleeps no more is found to be a hog once it has used the
+            // threshold's CPU time again.
             (clock.base, clock.sleeps) = (clock.last, sleeps);
             return self.come_back(self.now + threshold);
         }

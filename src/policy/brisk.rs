@@ -1,21 +1,21 @@
 //! Decides whether the items of a pool are so short that a small backlog is left to the workers that run.
 //!
-//! A woken worker arrives after some 5 to 50 µs, and the thread that wakes it pays some 2 µs. If the running workers
-//! take the backlog before a woken worker arrives, the woken worker arrives in vain. In a pool of several CPUs, an
-//! issuer that wakes a worker for each no-op is slower than a single worker that runs the no-ops. Because the issuer is
-//! slower, the pool runs out of work after each item, and the issuer has to wake a worker for the next item. A woken
-//! worker of a sibling pool also moves cache lines, which all pods share, to its own CPU. These moves can cost a
-//! hundred times as much as the items.
+//! A woken worker arrives after some 5 to 50 µs, and the thread that wakes it needs some 2 µs for the wake-up. If the
+//! running workers take the backlog before a woken worker arrives, the woken worker finds no item. In a pool of several
+//! CPUs, an issuer that wakes a worker for each item that does nothing is slower than a single worker that runs these
+//! items. Because the issuer is slower, the pool runs out of work after each item, and the issuer has to wake a worker
+//! for the next item. A woken worker of a sibling pool also moves cache lines, which all pods share, to its own CPU.
+//! Moving the cache lines can cost a hundred times as much as running the items.
 //!
 //! So a pool is *brisk* while its items are short and many. A brisk pool leaves [`AHEAD`] items to each of its workers.
 //! While a worker of a brisk pool runs, or while two woken workers are on their way, a push wakes no worker and offers
-//! nothing to siblings, unless woken workers are late. Instead, each worker *takes stock* after some of its items. A
-//! worker that takes stock judges the pool, and wakes another worker if the running workers have too many items. It
-//! also offers siblings the items that the pool does not keep for its own workers. A woken worker, too, wakes another
-//! worker if the running workers have too many items. After every [`STRIDE`] items that a thread has left to workers,
-//! the thread checks whether the workers in the pool of the last of these items have too many items. A thread that
-//! pushes items slowly leaves few items to workers ([`Habit`]). A worker that blocks is replaced at once, as in any
-//! pool.
+//! nothing to sibling pools. But if a woken worker is late, a push acts as in any other pool. Each worker *takes stock*
+//! after some of its items. A worker that takes stock judges whether its items are short and many, and wakes another
+//! worker if the running workers have too many items. The worker also offers siblings the items that the pool does not
+//! keep for its own workers. A woken worker, too, wakes another worker if the running workers have too many items. A
+//! thread counts the items that it leaves to workers. After every [`STRIDE`] such items, the thread checks whether the
+//! workers of the last item's pool have too many items. A thread that pushes items slowly leaves few items to workers
+//! ([`Habit`]). A worker that blocks is replaced at once, as in any pool.
 //!
 //! Items may turn out to be long while the pool is brisk. So the manager checks a brisk pool at least every 1.5 ms. The
 //! manager checks other pools with siblings equally often, except those that it has reason to check rarely. Each check
@@ -24,16 +24,18 @@
 //! the last check, or no more items than it leaves to its workers. When a pool stops being brisk, workers are woken for
 //! all its items. So after two checks, one of three things is true of an item: the item has begun, a worker is woken
 //! for it, or siblings may take it. Siblings may take an item if the pool's workers have taken all the items before it,
-//! or if the pool has offered it. The bound of two checks for an item relies on the order of the items. So the pool
-//! keeps no items for its workers while its sideline (a list of entries that precede the worklist) comes first. Between
-//! the [parts](super::parts) of a worklist there is no order. So if the worker of a CPU is busy, a kept item in the
-//! part of this CPU may wait for some more stretches, of 25 µs each. The kept item stops waiting when workers have
-//! passed over its part often enough. Local items and heirs ([`local`](super::local)) may overtake a kept item, too. A
-//! row of local items and heirs lasts for at most two checks and one item. After such a row, one local item may
-//! overtake the kept item for each item that is taken before the kept item.
+//! or if the pool has offered it. The bound of two checks on an item's wait holds only if workers take the items in
+//! order. So the pool keeps no items for its workers while the workers first take the entries of the pool's sideline (a
+//! list beside the worklist). Between the [parts](super::parts) of a worklist there is no order. So if the worker of a
+//! CPU is busy, a kept item in the part of this CPU may wait longer, while other workers take items of other parts for
+//! 25 µs at a time. When workers have passed over a part often enough, the next worker takes items of this part. *Local
+//! items* (which a worker's own items have queued) and *heirs* (which get the slots of a worker's last items) may
+//! overtake a kept item, too ([`local`](super::local)). A row of local items and heirs ends, at the latest, with the
+//! item that runs at the manager's second check after the beginning of the row. After such a row, at most one local
+//! item overtakes a kept item for each item that workers take from the worklist before the kept item.
 //!
-//! A worker judges its items by the CPU time of its last windows ([`metering`](super::metering)), its own overhead
-//! included. So in a build with `cmwq_uncounted`, which measures no items, no pool becomes brisk.
+//! A worker judges its items by the CPU time that it used in its last windows ([`metering`](super::metering)),
+//! including its own overhead. So in a build with `cmwq_uncounted`, which measures no items, no pool becomes brisk.
 
 #![forbid(unsafe_code)]
 
@@ -88,14 +90,14 @@ pub(crate) enum Items {
     Long,
 }
 
-/// The number of items until a worker takes stock, as a plain value.
+/// The number of items until a worker takes stock (judges its last items), as a plain value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Countdown(u32);
 
 impl Countdown {
     pub(crate) const NEW: Self = Self(STRIDE);
 
-    /// Counts an item. Returns whether the worker now takes stock.
+    /// Counts an item. Returns whether the worker must now take stock.
     #[inline]
     #[must_use]
     pub(crate) const fn counted(self) -> (Self, bool) {
@@ -114,7 +116,7 @@ pub(crate) enum Left {
     Wake,
 }
 
-/// The habit of a thread that pushes items to brisk pools, as a plain value.
+/// A thread's habit of leaving items to the workers of brisk pools, or of waking workers, as a plain value.
 ///
 /// A *quick* thread leaves its items to workers. A slow thread wakes workers instead. A thread may be slow because it
 /// waits for each of its items. While such a thread waits, its CPU is free, so a wake-up delays the thread little. But
@@ -160,19 +162,20 @@ pub(crate) struct Last {
 /// The facts that a worker needs to judge its next items, as a plain value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Stock {
-    /// The number of items of which the worker takes stock.
+    /// The number of items that the worker judges when it next takes stock.
     of: u32,
     /// The time at which the worker last took stock.
     since: Time,
 }
 
 impl Stock {
-    /// Returns the stock of a worker that begins now.
+    /// Returns the value for a worker that begins to run items now.
     pub(crate) const fn new(now: Time) -> Self {
         Self { of: STRIDE, since: now }
     }
 
-    /// Takes stock. Returns what the items show, and the number of items until the worker takes stock again.
+    /// Judges the worker's last items. Returns the next value, the judgement, and the number of items until the next
+    /// judgement.
     #[must_use]
     pub(crate) fn take(self, last: Last, now: Time) -> (Self, Items, Countdown) {
         let Last { span, grows, has_rested } = last;
@@ -196,7 +199,7 @@ mod tests {
         Time::default() + Duration::from_micros(micros)
     }
 
-    /// Returns the knowledge of its last items that a worker has after a rest.
+    /// Returns what a worker knows of its last items after a rest.
     fn rested(span: u32) -> Last {
         Last { span, grows: false, has_rested: true }
     }

@@ -9,8 +9,8 @@
 //! time: each worker that starts wakes the next worker.
 //!
 //! A *sharing* pool has siblings, whose workers may take its items when the pool cannot run them. A pool cannot run its
-//! items when it is full, or when the workers that it woke do not get a CPU. In the second case, the pool is *late*.
-//! [`Running::has_excess`] says whether siblings may take items.
+//! items when it is full, or when the workers that it woke do not get a CPU. If the woken workers do not get a CPU, the
+//! pool is *late*. [`Running::has_excess`] says whether siblings may take items.
 //!
 //! A *covered* pool keeps up to twice as many workers running as its target says. Twice the target is the *limit* of a
 //! covered pool. The items of a covered pool often sleep without a guard, so some of the workers that count as running
@@ -23,7 +23,7 @@
 //!
 //! | question | asked by |
 //! |---|---|
-//! | [`Running::need_more_worker`] | a thread that made work visible, or left the running count while work is visible |
+//! | [`Running::need_more_worker`] | a thread that made work visible, or stopped counting as running while work is visible |
 //! | [`Running::may_start`] | a woken worker, before its first item |
 //! | [`Running::shed`] | a worker, after each item |
 
@@ -79,8 +79,9 @@ pub(crate) enum Kick {
     Watch,
     /// Enough workers run, and the pool has siblings. Offer the pool's surplus work to the siblings.
     Offer,
-    /// No worker runs any more. Earlier, while a worker still ran, the manager had no room for a worker that the pool
-    /// asked for. Tell the manager once that no worker runs, and then check the worklist again.
+    /// No worker runs any more. Earlier, while a worker still ran, the manager had no room (under the cap on threads)
+    /// for a worker that the pool asked for. Tell the manager once that no worker runs, and then check the worklist
+    /// again.
     Starve,
 }
 
@@ -97,17 +98,19 @@ pub(crate) struct Reserved {
 pub(crate) type PodId = u32;
 
 impl Reserved {
-    /// Returns the reservation of a worker that is woken for an *errand*: for the work of the sibling `home`.
+    /// Gives the reserved worker an *errand*: the worker is to take work of the sibling pool `home`.
     pub(crate) fn on_errand(self, home: PodId) -> Self {
         Self { errand: Some(home) }
     }
 
-    /// Returns the sibling for whose work the worker is woken. The thread that uses up the reservation ends the errand.
+    /// Returns the sibling pool whose work the reserved worker is to take, if any. The thread that uses up the
+    /// reservation ends the errand.
     pub(crate) fn errand(&self) -> Option<PodId> {
         self.errand
     }
 
-    /// Takes the errand out of the reservation. From then on, the caller must end the errand, and the worker must not.
+    /// Takes the errand out of the reservation, and returns the sibling pool whose work the worker was to take, if any.
+    /// From then on, the caller must end the errand, and the worker must not.
     pub(crate) fn take_errand(&mut self) -> Option<PodId> {
         self.errand.take()
     }
@@ -218,7 +221,7 @@ impl Running {
     /// Returns what the caller must do about pending work.
     ///
     /// A thread calls this function after each push. While work is pending, a thread also calls this function after it
-    /// has lowered the running count or raised the target.
+    /// has lowered the number of running workers or raised the target.
     #[inline]
     pub(crate) const fn kick(self) -> (Self, Kick) {
         if self.starves() {
@@ -234,8 +237,8 @@ impl Running {
         self.is_short() && self.running() == 0
     }
 
-    /// Does the same as [`kick`](Self::kick), but never returns [`Kick::Starve`] or [`Kick::Leave`]. The pool does not
-    /// starve, or the caller has told the manager that the pool starves.
+    /// Does the same as [`kick`](Self::kick), but never returns [`Kick::Starve`] or [`Kick::Leave`]. The caller knows
+    /// that the pool does not starve, or has told the manager that the pool starves.
     #[inline]
     pub(crate) const fn kick_further(self) -> (Self, Kick) {
         if self.need_more_worker() {
@@ -251,8 +254,8 @@ impl Running {
 
     /// Returns the next word. Also returns a reservation if a worker is wanted for forks that no worker has taken.
     /// `joining` is the number of the pool's threads that wait for forks. Threads that wait for forks count towards the
-    /// target, because each of them is called to take the parts that its own fork makes. So a recursion needs no more
-    /// threads than the pool keeps runnable.
+    /// target, because each of them is woken to run the further forks that its own fork makes. So a recursion needs no
+    /// more threads than the pool keeps runnable.
     pub(crate) const fn fork(self, joining: u64) -> (Self, Option<Reserved>) {
         let wants = self.wants_worker_for_fork(joining);
         if wants { (self.wake_one(), Some(Reserved { errand: None })) } else { (self, None) }
@@ -299,9 +302,9 @@ impl Running {
 
     /// Uses up a reservation. Returns whether the reserved worker may begin.
     ///
-    /// A worker that may not begin checks the worklist again, as does every thread that lowers a count of this word. At
-    /// this point the pool needs no other worker, because the returned word says that the pool is full. But the manager
-    /// must watch the pool.
+    /// A worker that may not begin checks the worklist again, as does every thread that lowers a count of this word.
+    /// The returned word says that the pool is full, so the pool needs no other worker now. But the check makes sure
+    /// that the manager watches the pool.
     pub(crate) const fn start(self) -> (Self, bool) {
         let rested = Self(self.0 - (1 << WAKING));
         if rested.may_start() { (rested.run_one(), true) } else { (rested, false) }
@@ -317,13 +320,14 @@ impl Running {
         Self(self.0 | LATE)
     }
 
-    /// Notes that no woken worker is late any more. The worker that has arrived looks for a sibling's work afterwards.
+    /// Notes that no woken worker is late any more. The worker that has arrived then looks for work of sibling pools.
     pub(crate) const fn in_time(self) -> Self {
         Self(self.0 & !LATE)
     }
 
     /// Takes a running worker out of the count between two items if too many workers run. For example, too many run
-    /// after blocked workers have returned. Returns whether the worker was taken out. If so, it goes idle.
+    /// after blocked workers have returned. Returns whether the worker was taken out of the count. If so, the worker
+    /// goes idle.
     pub(crate) const fn shed(self) -> (Self, bool) {
         if self.too_many_running() { (self.leave(), true) } else { (self, false) }
     }
@@ -340,15 +344,16 @@ impl Running {
         self.run_one()
     }
 
-    /// Marks the pool as abandoned: it runs nothing any more. After that, the issuer of every push asks for a worker,
-    /// and so finds the mark.
+    /// Marks the pool as abandoned, because the pool runs no item any more. From then on, every thread that pushes an
+    /// item asks for a worker, and so finds the mark.
     pub(crate) const fn abandoned(self) -> Self {
         self.with_limit(ABANDONED, false)
     }
 
-    /// Sets the number of workers that the pool keeps runnable. Returns whether the number has changed. If it has, the
-    /// caller checks the worklist, because the pool may need more workers, or may have surplus work for siblings. Each
-    /// new worker checks the worklist again once it has begun. Surplus workers are [shed](Self::shed).
+    /// Sets the number of workers that the pool keeps runnable. Returns whether the number has changed. If the number
+    /// has changed, the caller checks the worklist, because the pool may need more workers, or may have surplus work
+    /// for siblings. Each new worker checks the worklist again once it has begun. Surplus workers are
+    /// [shed](Self::shed).
     pub(crate) const fn retarget(self, target: usize) -> (Self, bool) {
         let (before, target) = (self.target(), Self::at_least_one(target));
         match before {
@@ -372,13 +377,13 @@ impl Running {
 
     /// Notes that the manager has no room for a worker that the pool has asked for. Returns whether no worker runs. If
     /// a worker runs, another thread informs the manager later: the first thread that finds work after the last worker
-    /// has left the running count (see [`Kick::Starve`]).
+    /// has stopped counting as running (see [`Kick::Starve`]).
     pub(crate) const fn short(self) -> (Self, bool) {
         (Self(self.0 | SHORT), self.running() == 0)
     }
 
-    /// Clears the note of [`short`](Self::short), because the worker has arrived, or because the manager needs no
-    /// further notice.
+    /// Clears the mark that [`short`](Self::short) has set, because the worker has arrived, or because the manager
+    /// needs no further notice.
     pub(crate) const fn unshort(self) -> Self {
         Self(self.0 & !SHORT)
     }

@@ -53,9 +53,9 @@ pub struct Counters {
     #[doc(alias = "PWQ_STAT_COMPLETED")]
     pub completed: u64,
     /// The CPU time of the items, and of the workers' own work between items. The CPU time is read from time to time,
-    /// not for each item. If a worker alternates between queues whose items take a few microseconds, samples divide its
-    /// CPU time between the queues. This division is right on average. Outside of Linux, the value is zero, because the
-    /// CPU time of threads is not known.
+    /// not for each item. If a worker alternates between queues whose items take a few microseconds, the executor
+    /// divides the worker's CPU time between the queues by samples. This division is right on average. Outside of
+    /// Linux, the value is zero, because the CPU time of threads is not known.
     #[doc(alias = "PWQ_STAT_CPU_TIME")]
     #[cfg_attr(feature = "serde", serde(rename = "cpu_time_ns", with = "super::nanos"))]
     pub cpu_time: Duration,
@@ -73,7 +73,7 @@ pub struct Counters {
     pub away: u64,
     /// Items that began in another pod, on a worker of that pod, because their own pod could not take them.
     pub stolen: u64,
-    /// Items whose worker was brought back to its pod before they began, because the system had moved the worker
+    /// Items whose worker was brought back to its pod before the items began, because the system had moved the worker
     /// elsewhere. Workers are brought back only in plain [`unbound`](crate::WorkQueue::unbound) queues that are not
     /// strict.
     #[doc(alias = "PWQ_STAT_REPATRIATED")]

@@ -156,7 +156,7 @@ mod tests {
     }
 
     /// spec: W5.8: a timer costs a number of comparisons that grows with the logarithm of the number of armed timers.
-    /// In an ordered list, it would cost tens of thousands of comparisons.
+    /// In an ordered list, a timer would cost tens of thousands of comparisons.
     #[test]
     fn the_cost_of_a_timer_grows_with_the_logarithm_of_their_number() {
         for armed in [1_000, 100_000] {

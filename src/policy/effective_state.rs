@@ -104,13 +104,13 @@ impl EffectiveState {
         }
     }
 
-    /// Returns whether the queue refuses threads that run no item of the executor. A mere look (a check whether the
-    /// queue is empty) refuses nothing.
+    /// Returns whether the queue refuses threads that run no item of the executor. A mere *look* (a check whether the
+    /// queue is empty) is no reason to refuse a submission.
     pub(crate) fn refuses_outsiders(self) -> bool {
         matches!(self.intake(), Intake::Draining | Intake::Shut)
     }
 
-    /// Returns the answer to a submission of `caller` to the queue.
+    /// Returns whether the queue accepts a submission of `caller`.
     pub(crate) fn answer(self, caller: Caller) -> Answer {
         let RequestedSettings { drains, looks, end, .. } = self.requested;
         let own = caller == Caller::OwnItem;
@@ -150,7 +150,7 @@ mod tests {
         assert_eq!(EffectiveState { frozen: false, ..changed }.max(), 7);
     }
 
-    /// spec: F1.7: a look at the whole queue does not change which items are refused.
+    /// spec: F1.7: a *look* (a check whether the queue is empty) does not change which items are refused.
     #[test]
     fn a_look_only_counts_items() {
         let table = [

@@ -51,8 +51,8 @@ pub(crate) struct Share {
 }
 
 impl Environment {
-    /// Returns the environment of a new executor on these CPUs. There is at least one. `allowed` is `None` if the
-    /// system does not tell which CPUs the process may use.
+    /// Returns the environment of a new executor on the CPUs `mapped`, of which there is at least one. `allowed` is
+    /// `None` if the system does not tell which CPUs the process may use.
     pub(crate) fn new(mapped: &[MappedCpu], allowed: Option<CpuSet>, quota: Option<Quota>) -> Self {
         let real: CpuSet = mapped.iter().map(|cpu| cpu.real).collect();
         let allowed = allowed.filter(|allowed| !allowed.is_empty()).unwrap_or_else(|| real.clone());
@@ -89,7 +89,7 @@ impl Environment {
         Share { binding: if of_queue.is_empty() { self.home() } else { of_queue }, target: 1 }
     }
 
-    /// Returns the real CPUs of the executor as a whole.
+    /// Returns the real CPUs that the executor as a whole may use.
     pub(crate) fn home(&self) -> CpuSet {
         let left: CpuSet = self.left().map(|cpu| cpu.real).collect();
         if left.is_empty() { self.allowed.clone() } else { left }
@@ -108,7 +108,8 @@ impl Environment {
         &self.allowed
     }
 
-    /// Returns the real CPUs that serve these CPUs of the topology, as far as the executor still has them.
+    /// Returns the real CPUs that serve the CPUs `cpus` of the topology. Leaves out the CPUs that the executor has
+    /// lost.
     fn left_of(&self, cpus: &CpuSet) -> CpuSet {
         self.left().filter(|cpu| cpus.contains(cpu.cpu)).map(|cpu| cpu.real).collect()
     }
@@ -131,8 +132,8 @@ impl Environment {
 pub(crate) struct Vigil {
     last: Time,
     next: Option<Time>,
-    /// Whether the next check takes place even if no worker works at that time. The manager owes this check when a
-    /// worker begins after a break, because workers that work in short bursts would otherwise never trigger a check.
+    /// Whether the next check takes place even if no worker works at that time. This field is set when a worker begins
+    /// after a break, because workers that work in short bursts would otherwise never trigger a check.
     owed: bool,
 }
 

@@ -16,16 +16,17 @@
 //! * **Arrivals.** The *floor* is the smallest tag of the waiting flows that are not fresh. If a flow without waiting
 //!   entries gets an entry, and the flow's tag is not larger than the floor, the flow owes nothing and is *fresh*. The
 //!   turn of a fresh flow comes before those of all other flows, but after those of earlier fresh flows. So the first
-//!   entry of a fresh flow waits only until one item of the pool has ended. At its turn, the tag of a fresh flow
-//!   becomes at least the floor. So a flow cannot save up time for later. The floor at the flow's arrival does not
-//!   count, because it may contain estimates of items that are still running. When the estimate of a running item is
-//!   corrected, the floor may sink. After its turn, a flow is fresh again only when the floor has caught up with the
-//!   flow's tag. So a flow that the pool knows does not starve other flows. A flow that the pool does not know is
-//!   always fresh. So nothing bounds the turns of an endless series of new queues. If several workers run, the floor at
-//!   the turn may contain estimates of other items, too. If these estimates turn out to be too large, the flow is not
-//!   fresh again until the other flows have used the difference.
-//! * **Debts.** The pool remembers a flow whose entries have all begun until the other flows have caught up with its
-//!   tag. So a queue that has only one entry at a time does not get a turn immediately for each entry.
+//!   entry of a fresh flow waits only until one item of the pool has ended. When a fresh flow has its turn, the flow's
+//!   tag is raised to the floor if the tag is lower. So a flow cannot save up time for later. The floor at the flow's
+//!   turn is used, and not the floor at the flow's arrival, because the latter may contain estimates of items that are
+//!   still running. When the estimate of a running item is corrected, the floor may sink. After its turn, a flow is
+//!   fresh again only when the floor has caught up with the flow's tag. So a flow whose tag the pool remembers does not
+//!   starve other flows. A flow without a remembered tag is always fresh. So nothing bounds the number of turns that an
+//!   endless series of new queues takes. If several workers run, the floor at a fresh flow's turn may contain estimates
+//!   of other items, too. If such estimates turn out to be too large, the flow is not fresh again until the other flows
+//!   have used the difference.
+//! * **Debts.** When all entries of a flow have begun, the pool remembers the flow until the other flows have caught up
+//!   with the flow's tag. So a queue that has only one entry at a time does not get a turn immediately for each entry.
 //! * **Idle pools.** If a worker finds no entry at all, no queue waits. The pool then forgives all debts.
 
 #![forbid(unsafe_code)]
@@ -48,10 +49,10 @@ pub(crate) const DEFAULT_WEIGHT: u32 = 100;
 const FIRST_ESTIMATE: u64 = 100_000;
 /// An item is charged for at least this many nanoseconds, so that items that mostly sleep take turns, too.
 const LEAST_CHARGE: u64 = 1_000;
-/// Items of at least this many nanoseconds are measured even if their flow is alone. Measuring takes less than 5 % of
-/// this time.
+/// Items of at least this many nanoseconds are measured even if there is no other flow. Measuring takes less than 5 %
+/// of this time.
 const SHORT: u64 = 20_000;
-/// If a flow is alone, one in this many of its short items is measured.
+/// If a pool has only one flow, one in this many of the flow's short items is measured.
 const SAMPLE: u64 = 32;
 /// An estimate is at most this many nanoseconds. A longer item is charged for the rest when its CPU time is known.
 const MOST_ESTIMATE: u64 = 100_000_000;
@@ -104,8 +105,8 @@ impl Estimate {
     }
 }
 
-/// The turn of an item that has begun. The item's worker gives the turn back when the CPU time that the item has used
-/// is known.
+/// The turn of an item that has begun. The item's worker ends the turn when the CPU time that the item has used is
+/// known.
 #[must_use]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Turn {
@@ -139,7 +140,8 @@ pub(crate) struct Fairness {
 
 #[derive(Clone, Copy, Debug)]
 struct Flow {
-    /// The flow's tag. A fresh flow has its tag from before its arrival, or 0 if the pool did not know the flow.
+    /// The flow's tag. The tag of a fresh flow is the tag from before its arrival, or 0 if the pool had no record of
+    /// the flow.
     tag: Tag,
     /// The flow's place in the order, or `None` if the flow has no waiting entries.
     place: Option<Place>,
@@ -236,12 +238,13 @@ impl Fairness {
             return;
         }
         let Turn { flow, weight, charged, .. } = turn;
-        // If the flow is not known any more, the other flows have caught up with its tag. The item may nevertheless
+        // If the pool has forgotten the flow, the other flows have caught up with its tag. The item may nevertheless
         // have used more CPU time than it was charged for.
         let known = self.flows.get(&flow);
         let is_fresh = known.is_some_and(|known| known.is_fresh());
         let own = match known {
-            // The flow may have been forgotten before it arrived, so its tag from before may be too small.
+            // The pool may have forgotten the flow before the flow arrived again, so the flow's stored tag may be too
+            // small.
             Some(known) if is_fresh => known.tag.max(turn.tag),
             Some(known) => known.tag,
             None => turn.tag,

@@ -1,18 +1,18 @@
 //! Decides which items a flush waits for. A flush waits for exactly the items that were queued before the flush.
 //!
 //! Flushes are numbered in the order in which they begin. An item that is queued while a flush waits takes a *ticket*:
-//! the number of the last flush that had begun by then. Of the items with tickets, a flush waits for those whose ticket
-//! is below the flush's own number. So a flush waits only for items that were queued before that flush, however many
-//! flushes overlap.
+//! the number of the last flush that had begun by then. A flush waits for an item with a ticket if, and only if, the
+//! ticket is below the flush's own number. So a flush waits only for items that were queued before that flush, however
+//! many flushes overlap.
 //!
 //! While no flush waits, items take no ticket, because taking a ticket requires a lock. The first flush that finds
-//! items without a ticket begins a *count* of them. The counted items were all queued before the count began. So the
-//! flush that begins a count, and each flush that begins during the count, waits for all counted items. Until the count
-//! is over, every new item takes a ticket. So an item without a ticket is counted if, and only if, it was in flight
-//! when the count began.
+//! items without a ticket begins a *count* of these items. The counted items were all queued before the count began. So
+//! the flush that begins a count, and each flush that begins during the count, waits for all counted items. Until the
+//! count is over, every new item takes a ticket. So an item without a ticket is counted if, and only if, it was in
+//! flight when the count began.
 //!
 //! New items continue to take tickets while an item that was queued before the last flush is still on its way to a
-//! waiting list. No later item may be listed before that item (see [`arrivals`]).
+//! waiting list, because no later item may be listed before that item (see [`arrivals`]).
 //!
 //! The queue keeps [`Flushes`] under a lock. The count of items without a ticket is an atomic beside that lock (see
 //! [`protocol::flush`](crate::protocol::flush)).
@@ -130,8 +130,8 @@ impl<E> Flushes<E> {
         self.arrivals.next()
     }
 
-    /// Stops giving tickets if new items no longer need them. Returns whether this call has stopped it. The caller
-    /// calls this function after each step.
+    /// Stops giving tickets if new items no longer need them. Returns whether this call has stopped the tickets. The
+    /// caller calls this function after each step that may end the need for tickets.
     pub(crate) fn needs_no_more_tickets(&mut self) -> bool {
         let waits = self.arrivals.has_before(self.begun) || self.arrivals.has_listable();
         let ends = self.gives_tickets && !self.is_counting() && !waits;

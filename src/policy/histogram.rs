@@ -41,7 +41,7 @@ const fn range_of(bucket: usize) -> Range<u64> {
     first..first + (1 << shift)
 }
 
-/// Measured durations, counted in buckets. Of short items, only a sample is measured (see
+/// Measured durations, counted in buckets. If items are short, only a sample of them is measured (see
 /// [`WorkQueue::latency`](crate::WorkQueue::latency)).
 ///
 /// # Examples
@@ -114,7 +114,7 @@ impl Histogram {
     /// Returns the duration that the given fraction of the items did not exceed, with an error of at most 3.2 %.
     /// Returns zero if no item was timed.
     ///
-    /// `part` is the fraction, from 0 to 1. A lower value counts as 0, and a higher value as 1.
+    /// `part` is the fraction, from 0 to 1. A value below 0 counts as 0, and a value above 1 counts as 1.
     #[must_use]
     pub fn quantile(&self, part: f64) -> Duration {
         let count = self.count();
@@ -156,8 +156,8 @@ impl Histogram {
     }
 
     /// Returns each bucket that is not empty, as a range of durations and a number of items. The bucket with the
-    /// shortest durations comes first. Items that took longer than 18 minutes are in the last bucket. If there are such
-    /// items, the end of that bucket's range has no meaning.
+    /// shortest durations comes first. Items that took longer than 18 minutes are in the last bucket of all. If there
+    /// are such items, the end of that bucket's range is no upper bound.
     pub fn buckets(&self) -> impl Iterator<Item = (Range<Duration>, u64)> + '_ {
         self.buckets.iter().map(|(bucket, count)| {
             let range = range_of(usize::from(*bucket));
@@ -273,7 +273,7 @@ mod tests {
             mut nanos in prop::collection::vec((0_u32..40, any::<u64>()), 1..300),
             part in 0.0..=1.0,
         ) {
-            // All magnitudes are equally likely.
+            // The generated durations have all magnitudes with equal probability.
             let mut nanos: Vec<u64> = nanos.drain(..).map(|(bits, any)| any & ((1 << bits) - 1)).collect();
             let histogram = of(&nanos);
             nanos.sort_unstable();

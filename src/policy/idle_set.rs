@@ -51,8 +51,8 @@ pub(crate) struct IdleSet {
     distress: Distress,
     /// Whether the pool keeps a spare: an idle worker that takes over when another worker blocks.
     keeps_spare: bool,
-    /// The number of workers up to which the pool makes workers before it needs them. The value is 0 when no such
-    /// worker is left to be made.
+    /// The number of workers that the pool is to have before it needs them. The value is 0 if no worker is to be made
+    /// in advance.
     ahead: usize,
     limits: IdleLimits,
 }
@@ -84,8 +84,8 @@ pub(crate) enum Prepare {
     /// Do nothing. The pool needs no further worker, has already asked for one, or is closing.
     Ready,
     /// Ask the manager for a worker, because a reservation waits for one, or because the last idle worker begins. A
-    /// worker that is made because the last idle worker begins is a spare. With a spare, a worker that blocks costs a
-    /// wake-up instead of a new thread.
+    /// worker that is made because the last idle worker begins is a spare. If the pool has a spare when a worker
+    /// blocks, the pool wakes the spare, and need not wait for a new thread.
     CreateSpare,
 }
 
@@ -141,8 +141,8 @@ impl IdleSet {
     /// So if any idle workers ran last on that CPU, the most recently idle of them gets the reservation.
     ///
     /// The caller may be about to leave `near`. While the caller still runs, the system does not see that the CPU
-    /// becomes idle. So a worker that ran last on another CPU would have to wait there for the thread that runs there
-    /// now. In the meantime, the CPU `near` would stay idle for milliseconds.
+    /// becomes idle. So if the woken worker ran last on another CPU, it would wait behind the thread that runs on that
+    /// CPU now. Meanwhile, the CPU `near` would stay idle for milliseconds.
     pub(crate) fn kick(
         &mut self,
         reserved: Reserved,
@@ -176,9 +176,9 @@ impl IdleSet {
         (reserved, self.prepare())
     }
 
-    /// Takes the errands out of all reservations with which no worker has begun yet. (An errand is the work of a
-    /// sibling pod.) The caller takes the errands out when the woken workers get no CPU. Returns the siblings for whose
-    /// work these reservations were made.
+    /// Clears the errands of all reservations with which no worker has begun yet. (A worker with an errand is to take
+    /// work of a sibling pod.) The caller uses this function when the woken workers get no CPU. Returns the pods whose
+    /// work the workers were to take.
     pub(crate) fn hand_over_errands(&mut self) -> Vec<PodId> {
         self.waking.iter_mut().chain(&mut self.owed).filter_map(Reserved::take_errand).collect()
     }
@@ -284,8 +284,8 @@ impl IdleSet {
     }
 
     /// Returns the manager's next step for a call for help whose deadline may have come. The caller determines
-    /// `has_work` in the same critical section. So after that section, the call for help either has its next deadline
-    /// or is over.
+    /// `has_work` in the same critical section. So when this section ends, the call for help either has its next
+    /// deadline or is over.
     pub(crate) fn mayday(&mut self, now: Time, has_work: bool) -> Mayday {
         if !self.distress.is_due(now) {
             Mayday::Nothing
@@ -380,14 +380,14 @@ impl IdleSet {
         if self.owed.is_empty() { Prepare::Ready } else { self.prepare() }
     }
 
-    /// Returns whether a worker is on its way or was asked for. Without such a worker, and without a running worker,
-    /// pending work would wait for ever.
+    /// Returns whether a worker is on its way or was asked for. If there is no such worker, and no worker runs, pending
+    /// work would wait for ever.
     pub(crate) fn is_help_coming(&self) -> bool {
         self.creating || !self.waking.is_empty() || !self.owed.is_empty()
     }
 
-    /// Returns whether more workers are idle than the limits allow. Suppose that `min_idle + n` workers are idle, and
-    /// that `n` is at least 1. These are too many if at most `n * idle_ratio` workers are busy.
+    /// Returns whether more workers are idle than the limits allow. The limits always allow `min_idle` idle workers,
+    /// and `n` more only while more than `n * idle_ratio` workers are busy.
     pub(crate) fn too_many_workers(&self) -> bool {
         let busy = self.alive - self.idle.len();
         let surplus = self.idle.len().saturating_sub(self.limits.min_idle);

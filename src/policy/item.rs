@@ -26,7 +26,7 @@
 //!
 //! Lists cannot be searched, so a cancelled item leaves its entry behind. A submission to the shard of a cancelled
 //! entry revives that entry. A submission to another shard notes the cancelled entry in the slow-path state. In two
-//! cases, a submission to the same shard does not revive the cancelled entry either, but notes it and pushes a new
+//! cases, even a submission to the entry's own shard does not revive the cancelled entry, but notes it and pushes a new
 //! entry to the end of the list:
 //!
 //! * The queue is ordered. A revived entry would overtake the items that were queued after it.
@@ -35,8 +35,8 @@
 //!
 //! The number of an item's entries on the lists of a shard is `(home is this shard and listed) + (number of times that
 //! the slow-path state names this shard)`. If home is this shard and the item is listed, one of these entries is the
-//! entry *at home*. In an ordered queue, the entry at home is the last of them. In other queues, workers may pop
-//! entries in any order. So the entry at home is recognised by its flush ticket (see [`Known`]). If several entries
+//! entry *at home*. In an ordered queue, the entry at home is the last of these entries. In other queues, workers may
+//! pop entries in any order. So the entry at home is recognised by its flush ticket (see [`Known`]). If several entries
 //! have the ticket of the entry at home, any of them can be treated as that entry, because each flush waits for all of
 //! these entries or for none of them.
 //!
@@ -193,8 +193,8 @@ impl ItemState {
 
     /// Queues the item. The caller holds the slow-path state's lock. `known` describes the target's shard and the entry
     /// that would be pushed. Afterwards, the caller updates the slow-path state. If [`leaves`](Self::leaves) returns
-    /// true for the old word, the caller notes the home of the old word. The caller removes one mention of the target's
-    /// shard if the answer is `Revived` and the old word had not [listed](Self::is_listed_at) the item in this shard.
+    /// true for the old word, the caller notes the home of the old word. If the answer is `Revived`, but the old word
+    /// did not [list](Self::is_listed_at) the item in the target's shard, the caller removes one mention of this shard.
     pub(crate) fn queue_slowly(self, target: Target, known: Known) -> (Self, Queue) {
         match self.queue(target) {
             (_, Queue::Slow) if self.is_listed_at(target.shard) && known.alike => {
@@ -267,7 +267,7 @@ impl ItemState {
     fn begin_at_home(self, shard: ShardId) -> (Self, Begin) {
         if !self.is_listed_at(shard) {
             // The entry is not the entry at home, so the slow-path state names its shard. The fast path has not checked
-            // the slow-path state. `begin_slowly` has checked it, and so never reaches this branch.
+            // the slow-path state. `begin_slowly` has checked this state, and so never reaches this branch.
             (self, Begin::Slow)
         } else if !self.is_pending_on_list() {
             (Self(self.0 & !LISTED), Begin::Stale)
@@ -342,8 +342,8 @@ impl ItemState {
         (Self(next.0 | DISABLED), was_pending)
     }
 
-    /// Allows the item to be queued again. The caller calls this when the item has been enabled as many times as it was
-    /// disabled.
+    /// Allows the item to be queued again. The caller calls this function when the item has been enabled as many times
+    /// as it was disabled.
     pub(crate) const fn enable_slowly(self) -> Self {
         Self(self.0 & !DISABLED)
     }
@@ -361,10 +361,10 @@ impl ItemState {
         }
     }
 
-    /// Returns the room that arming a timer needs within the bound of the target's queue (`max_pending`). `named` says
-    /// that the slow-path state names the target's shard. `now` says that the timer is due immediately. `again` is as
-    /// in [`arm_slowly`](Self::arm_slowly). If the queue does not revive entries, this rule limits the number of an
-    /// item's entries on lists to the bound, plus one entry for a timer that fires later.
+    /// Returns the room that the target's queue must have within its bound (`max_pending`) when a timer is armed.
+    /// `named` says that the slow-path state names the target's shard. `now` says that the timer is due immediately.
+    /// `again` is as in [`arm_slowly`](Self::arm_slowly). If the queue does not revive entries, this rule limits the
+    /// number of an item's entries on lists to the bound, plus one entry for a timer that fires later.
     pub(crate) fn room_to_arm(self, target: Target, named: bool, now: bool, again: bool) -> Room {
         let lies_there = self.is_listed_at(target.shard) || named;
         match (now && again, target.revives) {

@@ -9,7 +9,8 @@
 
 use super::time::Time;
 
-/// The times at which the manager will check a pool, with the soonest time last. This is a part of the pool's state.
+/// The times at which the manager will check a pool, with the soonest time last. These times are part of the pool's
+/// state.
 ///
 /// A thread tells the manager a time only if this time is sooner than all known times. So the known times are in order,
 /// and there are few of them.
@@ -55,7 +56,7 @@ mod tests {
         Some(Time::from_nanos(nanos))
     }
 
-    /// spec: C8.1, P2.3, A3.2: a pool tells the manager only deadlines that are sooner than all known ones.
+    /// spec: C8.1, P2.3, A3.2: a pool tells the manager only deadlines that are sooner than all known deadlines.
     #[test]
     fn the_manager_is_told_of_sooner_deadlines_only() {
         let mut known = KnownDeadlines::default();

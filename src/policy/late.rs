@@ -6,12 +6,12 @@
 //! [`RARELY`] before the wake-up, the sibling pools may already take the item after [`LATE`].
 //!
 //! So each wake-up needs a deadline, but almost all wake-ups meet their deadlines. One deadline of the manager covers
-//! all wake-ups that happen before that deadline. In measurements, a check takes 11 µs, which is longer than a wake-up.
-//! So a check every 200 µs takes 5 % of a CPU. A stream of small items has thousands of wake-ups per second. So if no
-//! worker of a stream is late, the manager checks the stream ever more rarely. The time until the next check of a
-//! stream is the age of the stream, but at most [`RARELY`]. If a check finds a worker on its way, the check sets an
-//! exact deadline for this worker. If a check finds no worker on its way, and no worker was woken since the previous
-//! check, the stream ends.
+//! all wake-ups that happen before that deadline. In measurements, a check takes 11 µs, which is more than a wake-up
+//! takes. So a check every 200 µs takes 5 % of a CPU. A stream of small items has thousands of wake-ups per second. So
+//! while all woken workers arrive in time, the manager checks a stream of wake-ups ever more rarely. The time until the
+//! next check of a stream is the age of the stream, but at most [`RARELY`]. If a check finds a worker on its way, the
+//! check sets an exact deadline for this worker. If a check finds no worker on its way, and no worker was woken since
+//! the previous check, the stream of wake-ups ends.
 
 #![forbid(unsafe_code)]
 
@@ -20,8 +20,8 @@ use std::time::Duration;
 
 use super::time::Time;
 
-/// Outside a stream of wake-ups, siblings may take an item when the worker that was woken for it has been on its way
-/// for this long.
+/// Outside a stream of wake-ups, siblings may take an item when the worker that was woken for the item has been on its
+/// way for this long.
 pub(crate) const LATE: Duration = Duration::from_micros(200);
 
 /// The longest time between two checks of a stream of wake-ups. So a woken worker without a CPU stays unnoticed for at
@@ -41,8 +41,8 @@ pub(crate) struct LateWorkers {
     /// Whether a check found a late worker, and at least one worker has been late ever since. The `late` bit of the
     /// pool's word has the same value.
     late: bool,
-    /// In a stream, the interval until the next check. The last check that found no worker on its way has set this
-    /// interval.
+    /// In a stream of wake-ups, the interval until the next check. The last check that found no worker on its way has
+    /// set this interval.
     streams: Option<Duration>,
 }
 
@@ -94,8 +94,8 @@ impl LateWorkers {
     /// workers is late, because it does not get a CPU.
     ///
     /// The manager reads the clock before it waits for the pool's lock, so `now` may be before the time of the last
-    /// [`ease`](Self::ease). So a check never notes that the pool is in time again. Only `ease` does, which the
-    /// arriving workers call.
+    /// [`ease`](Self::ease). So a check never clears the late state of the pool. Only `ease`, which arriving workers
+    /// call, clears this state.
     pub(crate) fn look(&mut self, now: Time) -> bool {
         if self.next_look.is_none_or(|next| now < next) {
             return false;
@@ -126,7 +126,7 @@ mod tests {
         Time::default() + Duration::from_micros(micros)
     }
 
-    /// Makes a watch with one worker that was woken at the start.
+    /// Returns the state of a pool whose only woken worker was woken at the time 0.
     fn watch() -> LateWorkers {
         let mut watch = LateWorkers::default();
         watch.woke(at(0));
@@ -203,8 +203,8 @@ mod tests {
         assert_eq!(watch.next_look(), Some(at(700)));
     }
 
-    /// Checks of a stream become rare while all workers arrive in time. After the end of the stream, the manager checks
-    /// the next woken worker in time.
+    /// The checks of a stream of wake-ups become rare while all workers arrive in time. After the end of the stream,
+    /// the manager checks the next woken worker in time.
     #[test]
     fn a_stream_of_wake_ups_is_looked_at_ever_more_rarely() {
         let mut watch = watch();

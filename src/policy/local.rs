@@ -8,8 +8,9 @@
 //! When an item ends, its slot goes to the *heir*: the first item that waits for a slot of the queue. If other items
 //! wait in the heir's [part](super::parts) of the pool's list, the heir goes to the end of this part. But if an issuer
 //! is faster than the workers, most of its items wait for slots. Most items of such an issuer would pass through two
-//! lists: the waiting list and the pool's list. So while the pool is [brisk](super::brisk), a worker runs up to
-//! [`HEIRS`] short heirs at once, and counts them as local items.
+//! lists: the waiting list and the pool's list. So while the pool is [brisk](super::brisk) (has many short items), a
+//! worker itself runs up to [`HEIRS`] short heirs in a row, without listing them. The worker counts these heirs as
+//! local items.
 //!
 //! A local item delays other items, and may itself wait although a CPU is free. Three rules limit both delays:
 //!
@@ -19,13 +20,13 @@
 //! * A worker takes several local items in a row before other items. A row has as many local items as the worker can
 //!   run in 0.1 ms, but at most [`IN_A_ROW`]. After a row, the worker takes the same number of items from the pool's
 //!   list, if there are any. On each CPU, at most `IN_A_ROW` local items overtake an item that waits on the pool's
-//!   list. In addition, one local item may overtake the waiting item for each item that workers take from the pool's
-//!   list before it. Items of other [parts](super::parts) of the list count, too. If the local items turn out to be
-//!   long, a check of the manager ends the row.
-//! * The first local item wakes no other worker, because its own worker will be ready sooner. The second local item
-//!   wakes a worker if the pool has a free CPU. If the present item turns out to be long, a check of the manager moves
-//!   the local items to the pool's list. If the pool has a free CPU, the next check moves the local items. Otherwise,
-//!   the check after the next one moves them.
+//!   list. In addition, for each item that workers take from any [part](super::parts) of the pool's list before the
+//!   waiting item, one more local item may overtake the waiting item. If the local items turn out to be long, a check
+//!   of the manager ends the row.
+//! * The first local item wakes no other worker, because the worker that keeps this item will be ready sooner. The
+//!   second local item wakes a worker if the pool has a free CPU. If the present item turns out to be long, a check of
+//!   the manager moves the local items to the pool's list. If the pool has a free CPU, the next check moves the local
+//!   items. Otherwise, the check after the next one moves them.
 
 #![forbid(unsafe_code)]
 
@@ -36,7 +37,7 @@ const SHORT: u32 = 16;
 const IN_A_ROW: u32 = 64;
 
 /// While other items wait, a worker runs at most this many heirs one after the other. During a row of heirs, the worker
-/// takes no item from the heirs' part of the pool's list. During a row twice as long, another worker of the same speed
+/// takes no item from the heirs' part of the pool's list. If rows were twice as long, another worker of the same speed
 /// would pass over this part so often that it would have to take items from the part. Both workers would then write the
 /// part's cache lines.
 const HEIRS: u32 = 32;
@@ -54,10 +55,10 @@ pub(crate) const fn keeps(span: u32, kept: usize) -> bool {
     span >= SHORT && kept < MOST
 }
 
-/// Returns whether the manager ends the row of a worker. `begun` is the number of items that the worker has begun since
-/// the last check. If a row lasts from one check to the next, `begun` is at most [`IN_A_ROW`], and the manager ends the
-/// row. So no row lasts for longer than two checks and one item. A worker with short items begins more than
-/// [`IN_A_ROW`] items between two checks.
+/// Returns whether the manager ends a worker's row of local items. `begun` is the number of items that the worker has
+/// begun since the last check. If a row lasts from one check to the next, `begun` is at most [`IN_A_ROW`], and the
+/// manager ends the row. So no row lasts for longer than two checks and one item. A worker with short items begins more
+/// than [`IN_A_ROW`] items between two checks.
 pub(crate) const fn ends_row(begun: u64) -> bool {
     begun <= IN_A_ROW as u64
 }
@@ -67,13 +68,14 @@ pub(crate) const fn ends_row(begun: u64) -> bool {
 pub(crate) struct Row {
     /// The number of local items that the worker has run in a row.
     local: u32,
-    /// The number of items that the worker takes from the pool's list before the next row.
+    /// The number of items that the worker takes from the pool's list before its next row of local items.
     owed: u32,
 }
 
 impl Row {
-    /// Returns whether the worker runs the heir of its last item at once, although other items may wait. While a pool
-    /// is brisk, the manager checks it often, so a row of heirs ends like a row of other local items.
+    /// Returns whether the worker immediately runs the heir that gets the slot of its last item, although other items
+    /// may wait. While a pool is brisk, the manager checks it often, so a row of heirs ends like a row of other local
+    /// items.
     #[inline]
     #[must_use]
     pub(crate) const fn takes_heir(self, span: u32, is_brisk: bool) -> bool {
@@ -122,7 +124,7 @@ mod tests {
         }
     }
 
-    /// spec: F8.6: after a row of local items, the worker takes as many items from the pool's list.
+    /// spec: F8.6: after a row of local items, the worker takes the same number of items from the pool's list.
     #[test]
     fn after_a_row_as_many_other_items_come_first() {
         let mut row = Row::default();
@@ -149,8 +151,8 @@ mod tests {
         assert!(!ends_row(begun + 1));
     }
 
-    /// spec: F8.6: a worker runs the item that gets the slot of its last item at once only if the pool is brisk and the
-    /// item is short, and only 32 times in a row.
+    /// spec: F8.6: a worker immediately runs the item that gets the slot of its last item only if the pool is brisk and
+    /// the item is short, and only 32 times in a row.
     #[test]
     fn only_a_brisk_pool_runs_heirs_at_once_and_only_short_ones_and_not_many_in_a_row() {
         let row = Row::default();

@@ -30,9 +30,9 @@ pub(crate) enum Duty<P> {
     Deadline(P),
     /// Check a watched pool, and pass the result to [`Manager::looked`].
     Look(P, Watch),
-    /// A pool has starved for a whole turn. If workers are still asked to give way, allow every worker to do so.
+    /// A pool has starved for a whole turn. If workers are still asked to give way, allow every worker to give way.
     Hurry,
-    /// Try each pool in the line, even if no thread has left. The schedule itself performs `TryLine`.
+    /// Try to make a worker for each pool in the line, even if no thread has left. The schedule itself does this.
     TryLine,
     /// Make two threads, each only if it is needed: the cleaner, which destroys the values that the manager must not
     /// destroy, and the thread that calls due wakers. If that fails, tell [`Manager::cleaner_failed`].
@@ -357,7 +357,7 @@ mod tests {
         assert_eq!(manager.next_wake(), None);
     }
 
-    /// spec: E2.6: a failure holds back even so many pools that a stack frame for each would not fit on the stack.
+    /// spec: E2.6: a failure holds back 50 000 pools without recursion, which would overflow the stack.
     #[test]
     fn a_failure_holds_any_number_of_creations_back() {
         const POOLS: u32 = 50_000;
@@ -492,7 +492,7 @@ mod tests {
         assert_eq!(due(&mut manager, at(500)), [Duty::Hurry, Duty::Clean]);
     }
 
-    /// spec: E2.5: a thread that leaves makes room for the line, even if another pool has asked for a worker before.
+    /// spec: E2.5: the room of a thread that leaves goes to the line, even if another pool asked for a worker before.
     #[test]
     fn room_is_for_the_line_before_later_requests() {
         let mut manager = Manager::new(Rules::default());
@@ -504,7 +504,7 @@ mod tests {
     }
 
     /// spec: E2.5 (pools take turns): a pool that asks for a worker before the manager learns that a thread has left is
-    /// not served before the line.
+    /// not served before the pools in the line.
     #[test]
     fn a_pool_outside_of_the_line_is_not_served_before_the_line() {
         let mut manager = Manager::new(Rules::default());
@@ -539,8 +539,8 @@ mod tests {
         assert_eq!(due(&mut manager, at(4999)), [Duty::Create('a')]);
     }
 
-    /// spec: E2.5 (a busy worker gives way between items): after a turn, every busy worker may give way. Once a thread
-    /// was made, the next turn begins when a starving pool is refused a thread again.
+    /// spec: E2.5 (a busy worker gives way between items): after a pool has starved for a turn, every busy worker may
+    /// give way. Once a thread was made, the next turn begins when a starving pool is refused a thread again.
     #[test]
     fn workers_hurry_after_a_pool_has_starved_for_a_turn() {
         let mut manager = Manager::new(Rules::default());

@@ -7,16 +7,18 @@
 //!
 //! A window also ends when the coarse clock has ticked. The worker reads the coarse clock after sixteen items at the
 //! latest, and before each item that follows an item of another queue. So an item that is longer than a tick can share
-//! its window only with earlier items. An interrupted item also ends its window, because an item that slept may have
-//! taken long without using CPU time. The next item then has a window of its own.
+//! its window only with earlier items. An *interrupted* item (it has blocked, or the manager has found that it takes
+//! long) also ends its window, because an item that slept may have taken long without using CPU time. The next item
+//! then has a window of its own.
 //!
 //! In most windows, all items come from a single queue. If a window has items of several queues, its whole CPU time is
 //! charged to one queue, as in the kernel. The charged queue is the one whose item was running at the last tick, if
 //! that queue has an item in the window. So on average, each queue is charged for its share of the CPU time. If a tick
 //! ends the window, the queue of the item that was running at this tick is charged. A tick that comes while the worker
 //! reads its CPU clock counts for no item, because the reading is a system call, and a kernel that preempts lazily
-//! often preempts a thread during a system call. An interrupted item does not count as running at a tick. But the queue
-//! of an interrupted item is charged if the earlier items of the window cannot have used the window's CPU time.
+//! often preempts a thread during a system call. An interrupted item does not count as running at a tick. But the whole
+//! window is charged to the queue of an interrupted item if the earlier items of the window cannot have used so much
+//! CPU time.
 
 #![forbid(unsafe_code)]
 
@@ -43,7 +45,7 @@ pub(crate) struct Metering {
     left: u32,
     /// The number of items after which this window is full.
     span: u32,
-    /// Whether the items may be shorter than the span says, because the span grows slowly.
+    /// Whether the items may be shorter than `span` suggests, because `span` grows slowly.
     grows: bool,
 }
 
@@ -82,8 +84,8 @@ impl Metering {
     }
 
     /// Returns whether an interrupted item, which ends this window, is charged for the window's whole CPU time, `used`.
-    /// The interrupted item is charged if the earlier items would otherwise have been more than twice as long as the
-    /// items of the last window.
+    /// The interrupted item is charged if the earlier items alone could have used this time only by being more than
+    /// twice as long as the items of the last window.
     pub(crate) fn is_of_the_interrupted(self, used: Duration) -> bool {
         let before = self.items.saturating_sub(1);
         used >= LITTLE + 2 * WINDOW * before / self.span

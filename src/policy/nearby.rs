@@ -1,4 +1,4 @@
-//! Decides which of the executor's CPUs serve a CPU or a NUMA node that a caller names.
+//! Decides on which of the executor's CPUs an item runs if its issuer has named a CPU or a NUMA node.
 
 #![forbid(unsafe_code)]
 
@@ -7,17 +7,19 @@ use std::collections::BTreeMap;
 use super::cpu_set::CpuSet;
 use super::topology::{Cpu, Topology};
 
-/// The executor's CPUs that serve each CPU and each node of a machine. The executor's CPUs have the *indices* 0 to
-/// n − 1, in ascending order of the CPU numbers.
+/// For each CPU and each node of a machine, the executor's CPUs that run its items. The executor's CPUs have the
+/// *indices* 0 to n − 1, in ascending order of the CPU numbers.
 #[derive(Debug)]
 pub(crate) struct Nearby {
-    /// The index of the CPU that serves each CPU, by CPU number, or `None` if the machine has no such CPU.
+    /// For each CPU number, the index of the executor's CPU that runs the items for that CPU, or `None` if the machine
+    /// has no such CPU.
     by_cpu: Vec<Option<usize>>,
     by_node: BTreeMap<usize, Vec<usize>>,
 }
 
 impl Nearby {
-    /// Finds the serving CPUs for a machine. `used` is the set of the executor's CPUs, and contains at least one CPU.
+    /// Finds, for each CPU and each node of a machine, the executor's CPUs that run its items. `used` is the set of the
+    /// executor's CPUs, and contains at least one CPU.
     pub(crate) fn derive(topology: &Topology, used: &CpuSet) -> Self {
         let index_of: BTreeMap<usize, usize> = used.iter().zip(0..).collect();
         let known = topology.cpus().iter();
@@ -52,8 +54,8 @@ impl Nearby {
     }
 }
 
-/// Returns the index of `cpu`. If `cpu` has no index, returns an index of its smallest group that has one. The groups
-/// are the core, the cache, the node and the machine.
+/// Returns the index of `cpu`. If `cpu` has no index, returns the index of a near CPU: one of the same core, or else of
+/// the same cache, or else of the same node, or else any CPU.
 fn nearest(cpu: Cpu, served: &[(Cpu, usize)]) -> Option<usize> {
     let distances: [fn(Cpu, Cpu) -> bool; 5] = [
         |one, other| one.id == other.id,

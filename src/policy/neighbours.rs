@@ -1,5 +1,5 @@
-//! Decides in which order a pod helps the other pods: the nearest pods first. Also decides which pod is the nearest for
-//! a CPU that belongs to no pod.
+//! Decides in which order a pod helps the other pods: the nearest pods first. Also decides which pod is nearest to a
+//! CPU that belongs to no pod.
 
 #![forbid(unsafe_code)]
 
@@ -103,8 +103,8 @@ pub(crate) struct NearestPods {
 }
 
 impl NearestPods {
-    /// Chooses one of the nearest pods for each CPU of no pod. The CPU's number decides among equally near pods, so
-    /// that the CPUs of no pod are spread over them.
+    /// Chooses one of the nearest pods for each CPU that belongs to no pod. The CPU's number decides among equally near
+    /// pods, so that such CPUs are spread over these pods.
     pub(crate) fn derive(topology: &Topology, pods: &Pods) -> Self {
         let cpus = || topology.cpus().iter();
         let mut alone = cpus().filter(|cpu| pods.pod_of(cpu.id).is_none()).peekable();
@@ -160,7 +160,7 @@ mod tests {
         .collect()
     }
 
-    /// spec: A3.4: a pod asks the pods of its cache first, then those of its node, then all others.
+    /// spec: A3.4: a pod asks the pods of its cache first, then the pods of its node, then all others.
     #[test]
     fn a_cpu_asks_its_cache_first_and_then_its_node() {
         // The machine has two nodes with two caches each, and two CPUs per cache.
@@ -173,7 +173,7 @@ mod tests {
         assert_eq!(order(&neighbours, 2, 4), [3, 0, 1]);
     }
 
-    /// Returns the pods that consist of these CPUs only.
+    /// Returns the pods of the scope, restricted to the CPUs in `mask`.
     fn restricted(topology: &Topology, scope: AffinityScope, mask: &CpuSet) -> Pods {
         let all = topology.cpus().iter().map(|cpu| cpu.id).collect();
         Pods::derive(topology, scope, &all).restricted(mask)

@@ -3,7 +3,7 @@
 
 #![forbid(unsafe_code)]
 
-/// The number of the first offence of an item type that is reported. The offences are numbered from 1 on.
+/// The number of an item type's first reported offence. The offences are numbered from 1 on.
 pub(crate) const TOLD_FROM: u64 = 4;
 
 /// Returns whether the offence number `count` of an item type is reported. The reported offences are the 4th, 5th, 7th,

@@ -60,7 +60,7 @@ pub(crate) enum Stop {
     Ended,
 }
 
-/// The answer to a running item that begins to listen for a request of its handle to stop.
+/// The answer to a running item that begins to listen for its handle's request to stop.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Listen {
@@ -399,7 +399,7 @@ mod tests {
         assert_eq!(listens.detach().0.finish().1, Finish::Free);
     }
 
-    /// spec: I3.5: an item whose deadline has passed is cancelled, and its state says that it was late.
+    /// spec: I3.5: an item whose deadline has passed is cancelled, and its state says that the item was late.
     #[test]
     fn a_late_item_is_cancelled_and_known_as_late() {
         let late = OneShotState::new().cancel(true).0;

@@ -2,16 +2,16 @@
 //!
 //! The pool replaces each worker that the detector takes *out* of the count of running workers. A crowd of workers
 //! that all wait for the same thing does not help: each thread costs memory, and spinning threads take CPU time from
-//! each other. So the detector takes workers out without delay only while fewer workers are out than the pool may
-//! *spare*. The detector takes out each further worker only after a gap. The gap grows with the number of workers that
-//! are out in excess of what the pool may spare.
+//! each other. So the detector takes workers out of the count without delay only while fewer workers are out of it than
+//! the pool may *spare*. The detector takes each further worker out of the count only after a gap in time. The gap
+//! grows with each worker that is out of the count beyond the number that the pool may spare.
 //!
 //! A pool may spare as many workers as it has CPUs. Each sleeper that comes back, because its sleep has ended, lets the
 //! pool spare one more sleeper. So if items sleep for a while and then end, the number of sleepers may double within
 //! the time of one sleep. The number of sleepers grows until the CPUs are busy or the limits of the queues are reached.
-//! If no sleeper comes back, only the gaps let the pool grow. The number of returns that count is halved every second.
-//! A return does not count at all if the pool's sleepers are fewer than half of those that the pool may spare. So the
-//! pool forgets a crowd that it no longer needs.
+//! If no sleeper comes back, the pool grows by only one worker after each gap. Every second, the pool halves the number
+//! of returns that it has counted. A return does not count at all if the pool has fewer than half as many sleepers as
+//! it may spare. So a pool that no longer has many sleepers may soon spare only a few again.
 //!
 //! A worker that sleeps without a guard keeps its CPU from other workers until the manager finds this worker asleep.
 //! Many sleeps are over before the manager finds the sleeper. So a pool of several CPUs is *covered* while many
@@ -19,12 +19,13 @@
 //! the CPUs of the workers that sleep without the manager's knowledge, so checks may be rarer, too. The price of
 //! covering a pool is that its workers share CPUs while none of them sleeps.
 //!
-//! The rule has a known limit. Items that take turns with one lock also come back one after the other. So each return
-//! of an item that needs the lock may let one more of the items start, up to the limits of the queues and of the
-//! executor. But only one of the items that need the lock can continue at a time.
+//! The rule has a known limit. Items that sleep until they get the same lock also come back one after the other. So
+//! each return of an item that needs the lock may let one more of these items start, up to the limits of the queues and
+//! of the executor. But only one of the items that need the lock can continue at a time.
 //!
-//! The gaps are longer for hogs, because further threads do not help against hogs. A hog that ends does not let the
-//! pool spare one more hog. Blocks that are declared with guards are not paced.
+//! The gaps are longer for *hogs* (workers that use their CPUs for a long time without a sleep), because further
+//! threads do not help against hogs. A hog that ends does not let the pool spare one more hog. A worker whose item
+//! declares a block with a guard leaves the count without a gap.
 
 #![forbid(unsafe_code)]
 
@@ -32,8 +33,8 @@ use std::time::Duration;
 
 use super::time::Time;
 
-/// The time that must pass before the detector takes out the next worker. The gap grows by a constant factor for each
-/// worker that is out in excess of what the pool may spare.
+/// The time that must pass before the detector takes the next worker out of the count. The gap grows by a constant
+/// factor for each worker that is out of the count beyond the number that the pool may spare.
 struct Gap {
     first: Duration,
     /// The factor by which the gap grows for each further worker, in eighths.
@@ -71,9 +72,9 @@ pub(crate) enum Why {
 /// After this time, a return counts only half.
 const HALF_LIFE: Duration = Duration::from_secs(1);
 
-/// A pool may be covered if at least this many sleepers for each of its CPUs have come back. Only returns that the pool
-/// needs are counted. So a pool reaches this number only if about one and a half sleepers for each CPU are out at the
-/// same time.
+/// A pool may be covered if at least this many sleepers for each of its CPUs have come back. A return counts only if
+/// the pool has at least half as many sleepers as it may spare. So a pool reaches this number only if about one and a
+/// half sleepers for each CPU are out at the same time.
 const COVERING: usize = 2;
 
 /// The time at which a worker was last taken out of the count, for each reason, and the number of sleepers that have
@@ -93,7 +94,7 @@ impl Pace {
     pub(crate) const NEW: Self = Self { sleeper: None, hog: None, returns: 0, halved: Time::from_nanos(0) };
 
     /// Returns the earliest time at which the detector takes out the next worker for the reason `why`. `out` workers
-    /// are out for this reason already, and the pool has `cpus` CPUs.
+    /// are already out of the count for this reason, and the pool has `cpus` CPUs.
     pub(crate) fn next(&self, why: Why, out: usize, cpus: usize) -> Time {
         let (last, gap, spared) = match why {
             Why::Asleep => (self.sleeper, OF_SLEEPERS, cpus + self.returns),
@@ -125,7 +126,7 @@ impl Pace {
         cpus > 1 && self.returns >= COVERING * cpus
     }
 
-    /// Notes that a worker was taken out.
+    /// Notes that a worker was taken out of the count.
     pub(crate) fn took(&mut self, why: Why, now: Time) {
         match why {
             Why::Asleep => self.sleeper = Some(now),
@@ -138,7 +139,7 @@ impl Pace {
 mod tests {
     use super::*;
 
-    /// Returns how many workers are out after `time` if there is always another worker to take out.
+    /// Returns how many workers are out of the count after `time` if there is always another worker to take out.
     fn out_after(why: Why, cpus: usize, time: Duration) -> usize {
         let (mut pace, mut out, mut now) = (Pace::default(), 0, Time::default() + Duration::from_secs(1));
         let end = now + time;
@@ -173,8 +174,8 @@ mod tests {
         assert!(out_after(Why::Hog, 2, hour) < 100, "{}", out_after(Why::Hog, 2, hour));
     }
 
-    /// Returns the largest number of sleepers that are out at a time. There is always another worker to take out, each
-    /// sleep lasts for `sleep`, and a check follows after each millisecond.
+    /// Returns the largest number of sleepers that are out of the count at the same time. There is always another
+    /// worker to take out, each sleep lasts for `sleep`, and a check follows after each millisecond.
     fn most_out(cpus: usize, sleep: Duration, time: Duration) -> usize {
         let (start, step) = (Time::default() + Duration::from_secs(1), Duration::from_millis(1));
         let (mut pace, mut sleepers, mut most, mut now) = (Pace::NEW, Vec::new(), 0, start);
@@ -195,8 +196,8 @@ mod tests {
         most
     }
 
-    /// spec: S5.1: while sleepers come back, their number doubles in the time of a sleep. While none comes back, the
-    /// gaps limit the number of sleepers.
+    /// spec: S5.1: while sleepers come back, their number doubles in the time of a sleep. While no sleeper comes back,
+    /// the gaps limit the number of sleepers.
     #[test]
     fn sleepers_that_come_back_let_others_leave() {
         let ms = Duration::from_millis;
@@ -208,7 +209,7 @@ mod tests {
         }
     }
 
-    /// spec: S5.1: a pool that no longer has many sleepers forgets that it had them.
+    /// spec: S5.1: a pool that no longer has many sleepers may soon spare only a few again.
     #[test]
     fn returns_count_half_after_each_second() {
         let then = Time::default() + Duration::from_secs(9);
@@ -224,7 +225,7 @@ mod tests {
         };
         assert_eq!([0, 1, 2, 3, 4, 5, 6, 7].map(after), expected);
         assert_eq!(after(3600), Some(2));
-        // With frequent checks, the pool forgets just as fast.
+        // The number of returns falls just as fast if checks are frequent.
         let (mut pace, mut checked) = (begin, Vec::new());
         for check in 0..=7000 {
             let now = then + Duration::from_millis(check);
@@ -257,7 +258,7 @@ mod tests {
         assert_eq!([0, 1, 2].map(after), [true, false, false]);
     }
 
-    /// spec: S5.1: many returns of few sleepers do not let the detector take a crowd of workers out.
+    /// spec: S5.1: many returns of few sleepers do not let the detector take a crowd of workers out of the count.
     #[test]
     fn returns_count_only_if_they_are_needed() {
         let now = Time::default() + Duration::from_secs(9);

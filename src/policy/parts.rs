@@ -13,17 +13,19 @@
 //!   reads the clock before each entry, and all entries of a stretch begin within 1 ms. So if short items follow long
 //!   ones, the worker can still take several short items in one stretch.
 //! * With each choice, the worker *passes over* all other parts that have entries. If a part was passed over twice as
-//!   often as there are parts, the next worker that chooses a part chooses this one. A stretch that begins with an heir
-//!   ([`local`](super::local)) does not count as a choice of the heir's part, because the worker takes no entry from
-//!   that part.
+//!   often as there are parts, the next worker that chooses a part chooses this part. A stretch that begins with an
+//!   heir ([`local`](super::local)) does not count as a choice of the heir's part, because the worker takes no entry
+//!   from that part.
 //! * Workers with long items go from part to part, because it hardly matters in which cache a long item is.
 //! * If several parts were passed over twice as often as there are parts, a worker chooses the part that was passed
-//!   over most often. If its items are long, a worker chooses in this way among all parts that have entries.
+//!   over most often. A worker whose items are long always chooses, among all parts that have entries, the part that
+//!   was passed over most often.
 //!
 //! There are at most as many parts as CPUs. So at most 64 entries for each CPU overtake the first entry of a part. The
-//! 64 entries are those of three stretches for each part, and the rest of one earlier stretch for each running worker.
-//! While the items are as short as they were before, each stretch takes at most 25 µs. If the items become long during
-//! a stretch, a check of the manager ends the stretch, as it ends a row of local items ([`local`](super::local)).
+//! 64 entries consist of three stretches (48 entries) for each part, and the rest of an earlier stretch (at most 16
+//! entries) for each running worker. While the items are as short as they were before, each stretch takes at most 25
+//! µs. If the items become long during a stretch, a check of the manager ends the stretch, as it ends a row of local
+//! items ([`local`](super::local)).
 
 #![forbid(unsafe_code)]
 
@@ -33,7 +35,7 @@ use std::time::Duration;
 use super::cpu_set::CpuSet;
 use super::time::Time;
 
-/// A worklist has at most this many parts. With more parts, a look at all of them would be slow.
+/// A worklist has at most this many parts. With more parts, a worker would need too long to check all of them.
 pub(crate) const MOST: usize = 8;
 
 /// A worker takes at most this many entries from a part before it chooses a part again.
@@ -45,7 +47,7 @@ const TIME: Duration = Duration::from_millis(1);
 /// A stretch of short items takes at most 0.1 ms divided by this number.
 const PER_SPAN: u32 = 4;
 
-/// Returns whether items are long, so that fewer than two of them fit into 25 µs. `span` is the number of items that
+/// Returns whether items are so long that fewer than two of them fit into 25 µs. `span` is the number of items that
 /// take 0.1 ms.
 const fn are_long(span: u32) -> bool {
     span < 2 * PER_SPAN
@@ -54,7 +56,7 @@ const fn are_long(span: u32) -> bool {
 /// The number of a worklist's parts, and the rule that gives each CPU its part.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Division {
-    /// The number of parts, less one. The number of parts is a power of two.
+    /// The number of parts minus one. The number of parts is a power of two.
     mask: usize,
     /// The number of low bits of a CPU's number that do not influence the CPU's part. On some machines, for example, a
     /// node has only CPUs with even numbers.

@@ -3,13 +3,13 @@
 //! A submission takes a place if one is free. If no place is free, the submission is refused, or its issuer waits in a
 //! line. While issuers wait in line, all other submissions are refused, so a place that becomes free goes to the first
 //! issuer in line. The item of a timer is accepted before the timer fires. So when the timer fires, the item takes a
-//! place even if no place is free. The items may then take more places than the queue has.
+//! place even if no place is free. So a queue's pending items may take more places than the queue has.
 
 #![forbid(unsafe_code)]
 
 use std::fmt;
 
-/// The highest bit, which says that issuers wait in line. While it is set, the word is larger than any number of
+/// The highest bit, which says that issuers wait in line. While this bit is set, the word is larger than any number of
 /// places.
 const LINE: u64 = 1 << 63;
 

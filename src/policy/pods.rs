@@ -10,8 +10,8 @@ use std::str::FromStr;
 use super::cpu_set::CpuSet;
 use super::topology::{Cpu, Topology};
 
-/// The approximate number of cores in a shard. A cache has at least two shards if it has at least one and a half times
-/// this number of cores.
+/// The approximate number of cores in each shard of a cache. A cache has at least two shards if it has at least one and
+/// a half times this number of cores.
 const CORES_PER_SHARD: usize = 8;
 
 /// Decides how near an item of an unbound queue stays to the CPU that queued it.

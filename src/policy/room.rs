@@ -3,11 +3,11 @@
 //! A pool whose work waits for a thread stands in the [`Line`]. A thread becomes free when a worker ends, or when an
 //! idle worker of another pool is sent away. If all threads are busy, a worker *gives way* between two items, but only
 //! to a pool that *starves*. A pool starves if its work waits and none of its workers runs. A pool also starves if its
-//! work has waited for [`FAMINE`] and it has begun no item in that time. The second rule is for pools that do not
-//! manage concurrency, because these pools count blocked workers as running. In such a pool, the other workers may all
-//! be blocked when a worker gives way. A pool that wants more workers, but does not starve, waits until a thread
-//! becomes free. The manager tries a waiting pool again after [`FAMINE`]. So the second rule takes effect after one to
-//! two times [`FAMINE`].
+//! work has waited for [`FAMINE`] and it has begun no item in that time. The rule about [`FAMINE`] is for pools that do
+//! not manage concurrency, because these pools count blocked workers as running. In such a pool, the other workers may
+//! all be blocked when a worker gives way. A pool that wants more workers, but does not starve, waits until a thread
+//! becomes free. The manager tries a waiting pool again after [`FAMINE`]. So the rule about [`FAMINE`] takes effect
+//! after one to two times this duration.
 //!
 //! **Order.** While any pool stands in the line, each thread that becomes free goes to a pool in the line. Pools that
 //! starve come before all others. Among the starving pools, and among the others, threads go alternately to the pool
@@ -22,8 +22,8 @@
 //! of the length [`TURN`], however short their items are.
 //!
 //! **The bound.** A starving pool that is the `k`-th oldest in the line waits for at most `2k` rounds. The longest
-//! round is the sum of three times: a turn, the time from the end of the turn until an item ends on any thread, and the
-//! time to make a thread.
+//! round is the sum of three durations: a turn, the time from the end of the turn until an item ends on any thread, and
+//! the time to make a thread.
 
 #![forbid(unsafe_code)]
 

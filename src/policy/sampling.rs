@@ -194,7 +194,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
 
-        /// spec: O1.10: the sample represents all items, in any mix.
+        /// spec: O1.10: the sample represents all items in every mix of short and long items.
         #[test]
         fn sampling_favours_no_items(long in 5_u32..95, run_length in 1_u32..20, seed in 1_u64..) {
             let items = 200_000;

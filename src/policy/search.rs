@@ -16,8 +16,9 @@
 //! A search is most expensive if another thread wants the CPU. The system may let that thread run for milliseconds,
 //! whereas a sleeping thread gets its CPU soon after it is woken. So if a thread searches while it waits for an item,
 //! it also spends credit for the time in which it lost its CPU. The thread spends this credit even if the item has
-//! ended in the meantime. An idle worker spends credit only for the CPU time that its search has used, because it often
-//! loses its CPU to the issuer of the next item, and other workers can take the items that arrive in the meantime.
+//! ended in the meantime. An idle worker spends credit only for the CPU time that its search has used. The reason is
+//! that an idle worker often loses its CPU to the issuer of the next item, and that other workers can take items in the
+//! meantime.
 
 #![forbid(unsafe_code)]
 
@@ -89,7 +90,7 @@ impl Searching {
     pub(crate) const NEW: Self = Self { searcher: WorkerId::MAX, patience: Patience::NEW };
 
     /// Begins the search of a worker that has become idle, if the pool has credit. Returns whether the worker searches.
-    /// A worker that searches takes the search over from a worker that became idle earlier.
+    /// If the worker searches, a worker that became idle earlier stops its search.
     #[must_use]
     pub(crate) const fn begin(self, worker: WorkerId) -> (Self, bool) {
         let (patience, searches) = self.patience.begin();
@@ -166,7 +167,7 @@ mod tests {
         }
     }
 
-    /// spec: C8.2: a short interruption of a search costs no more credit than the time that it takes.
+    /// spec: C8.2: a search with a short interruption costs no more credit than the time that the search takes.
     #[test]
     fn a_short_interruption_among_successes_stops_no_search() {
         let mut patience = Patience::NEW;

@@ -76,8 +76,8 @@ impl Threads {
         self.0 & ALIVE_MASK
     }
 
-    /// Counts a worker that the manager is about to make. Returns false if there are `max` workers already. If there
-    /// are, the next worker that leaves tells the manager that there is room. A new worker begins a new turn. So if
+    /// Counts a worker that the manager is about to make. Returns false if there are `max` workers already. After a
+    /// refusal, the next worker that leaves tells the manager that there is room. A new worker begins a new turn. So if
     /// another pool starves, a worker gives way for now only if its own pool has another running worker.
     pub(crate) const fn worker_comes(self, max: u64) -> (Self, bool) {
         if self.workers() < max && self.workers() < WORKERS_MASK && self.alive() < ALIVE_MASK {
@@ -109,8 +109,8 @@ impl Threads {
     }
 
     /// Returns whether the calling worker, which is idle or between two items, gives way. A worker that gives way ends
-    /// the request. `others_run` says whether the pool can spare this worker, because it is idle or other workers of
-    /// the pool run.
+    /// the request. `others_run` says whether the pool can spare this worker, because this worker is idle or other
+    /// workers of the pool run.
     pub(crate) const fn give_way(self, others_run: bool) -> (Self, bool) {
         let gives_way = self.is_asked() && (others_run || self.0 & URGENT != 0);
         if gives_way { (self.withdraw(), true) } else { (self, false) }
@@ -190,7 +190,8 @@ mod tests {
         assert!(!word.leaves(Kind::Worker).1);
     }
 
-    /// spec: E2.5, X3: a worker that leaves makes room, because its destructors may wait for work of its executor.
+    /// spec: E2.5, X3: a worker that leaves makes room for another worker, because the leaving worker's destructors may
+    /// wait for work of its executor.
     #[test]
     fn a_worker_that_leaves_makes_room_and_stays_alive() {
         let (word, _) = Threads::none().worker_comes(1).0.leaves(Kind::Worker);
@@ -200,8 +201,8 @@ mod tests {
         assert_eq!((word.workers(), word.alive()), (1, 2));
     }
 
-    /// spec: E2.5 (a busy worker gives way between items): one worker answers each request, at first only a worker that
-    /// its pool can spare.
+    /// spec: E2.5 (a busy worker gives way between items): one worker answers each request. In the first turn, only a
+    /// worker that its pool can spare answers.
     #[test]
     fn one_worker_gives_way_for_one_request() {
         let none = Threads::none();

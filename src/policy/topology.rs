@@ -51,14 +51,14 @@ impl Topology {
         Self { offline: cpus.iter().filter(|cpu| !known.contains(*cpu)).collect(), ..self }
     }
 
-    /// Replaces a description of this machine by a flat machine of the process's CPUs, if the description lacks a CPU
-    /// of the process that the executor may use. Such a description numbers the CPUs in another way than the scheduler,
-    /// and says nothing about the real CPUs. This is so in a container whose `/sys` shows fewer CPUs than the process
+    /// Replaces this description by a flat machine with the process's CPUs, if the description lacks a CPU of the
+    /// process that the executor may use. Such a description numbers the CPUs in another way than the scheduler, and
+    /// says nothing about the real CPUs. For example, the `/sys` of a container may show fewer CPUs than the process
     /// may use.
     ///
-    /// `before` and `process` have the CPUs of the process before and after the machine was described. A CPU that is in
-    /// only one of these sets came or went meanwhile, so the description may lack it. `chosen` has the CPUs that the
-    /// user has chosen. They may be those of a description that the user has given to hwloc.
+    /// `before` and `process` are the CPUs of the process before and after the machine was described. A CPU that is in
+    /// only one of these sets came or went meanwhile, so the description may lack it. `chosen` are the CPUs that the
+    /// user has chosen. Some of these CPUs may exist only in a description that the user has given to hwloc.
     pub(crate) fn of_process(self, chosen: Option<&CpuSet>, before: &CpuSet, process: &CpuSet) -> Self {
         let lasting = before.intersection(process);
         let unlisted = self.lacks(&chosen.unwrap_or(&lasting).intersection(&lasting));
@@ -135,9 +135,9 @@ mod tests {
         assert_eq!(Topology::new(described), Topology::uniform(1, 2, 1, 2));
     }
 
-    /// spec: E2.1, E2.2: a container describes other CPUs than those on which the process may run. A CPU that comes or
-    /// goes while the machine is described is no reason to replace the description. A CPU that the user has not chosen
-    /// is none either.
+    /// spec: E2.1, E2.2: a container may describe other CPUs than those on which the process may run. Then the
+    /// description is replaced. A description is not replaced because it lacks a CPU that comes or goes meanwhile, or a
+    /// CPU that the user has not chosen.
     #[test]
     fn a_description_that_lacks_a_cpu_of_the_process_is_replaced() {
         let cpus = |list: &str| -> CpuSet { list.parse().unwrap() };

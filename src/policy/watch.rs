@@ -9,11 +9,11 @@
 //!   running might sleep, or might keep a CPU for itself. The first check is immediate, and the second check follows
 //!   after a millisecond. Checks become rarer while they find nothing. A finding makes checks frequent for a while.
 //! * The manager checks a pool that counts running workers *rarely* if the system or the workers report each event for
-//!   which the manager searches. Rare checks require that the system records the switches of all workers that have
-//!   items. Rare checks also require that no worker is about to start, is out of the count, or has local items.
+//!   which the manager searches. Rare checks require that the system records the context switches of all workers that
+//!   have items. Rare checks also require that no worker is about to start, is out of the count, or has local items.
 //! * If many workers sleep without a guard and come back, the manager *covers* the pool: it lets further workers run in
-//!   place of the sleepers ([`pace`](super::pace)). The manager checks a covered pool less often after a finding, and
-//!   no record of a sleep wakes the manager.
+//!   place of the sleepers ([`pace`](super::pace)). After a finding, the manager checks a covered pool less often than
+//!   other pools. A record of a sleep in a covered pool does not wake the manager.
 //! * In a pool that does not count running workers, a worker can keep another worker from starting only if no more
 //!   threads can be made. The manager checks such a pool rarely, for the watchdog.
 
@@ -36,18 +36,18 @@ pub(crate) const PERIOD: Duration = Duration::from_millis(1);
 /// A finding is followed by this many checks at short intervals, because a block is often followed by other blocks.
 /// After that, checks become rare again.
 const ALERT_LOOKS: u8 = 8;
-/// The time until the next check if a check has found that all workers that counted as running sleep. If all workers
+/// The time until the next check after a check has found that all workers that counted as running sleep. If all workers
 /// sleep, no work makes progress, and the workers that replace the sleepers may sleep as well.
 const URGENT: Duration = Duration::from_micros(100);
-/// The shortest time between two checks, except after [`URGENT`].
+/// The shortest time between two checks, unless the second check is [urgent](URGENT).
 pub(crate) const SHORTEST: Duration = Duration::from_micros(250);
 /// The shortest time between two checks of a covered pool, in which other workers run in place of the sleepers that the
 /// manager has not found yet.
 const SHORTEST_COVERED: Duration = Duration::from_micros(500);
 /// The longest time between two checks of a pool that counts running workers, unless the pool is checked rarely.
 pub(crate) const LONGEST: Duration = Duration::from_millis(3);
-/// [`LONGEST`] for a brisk pool, and for a pool with siblings. If an item turns out to be long, the second check after
-/// that lets other workers take the items behind it ([`brisk`](super::brisk)).
+/// The value that replaces [`LONGEST`] for a brisk pool, and for a pool with siblings. If an item turns out to be long,
+/// the second check from then on lets other workers take the items behind it ([`brisk`](super::brisk)).
 pub(crate) const BRISK_LONGEST: Duration = Duration::from_micros(1500);
 /// The longest time between two checks of a pool that is checked rarely.
 const RARE: Duration = Duration::from_millis(24);
@@ -62,7 +62,7 @@ const WATCHDOG_LONGEST: Duration = Duration::from_secs(1);
 pub(crate) struct Rules {
     /// Whether the manager searches for workers that sleep without a guard.
     pub(crate) sleepers: bool,
-    /// Whether the system reports to the manager most of the sleeps without a guard.
+    /// Whether the system reports most sleeps without a guard to the manager.
     pub(crate) is_told: bool,
     /// The CPU time that makes a worker a hog, or `None` if the manager does not search for hogs.
     pub(crate) hogs: Option<Duration>,
@@ -91,7 +91,7 @@ pub(crate) struct Look {
     pub(crate) forks: bool,
     /// Whether a worker has entries on its local list.
     pub(crate) keeps_local: bool,
-    /// Whether the pool has siblings, which take its items.
+    /// Whether the pool has siblings, which may take its items.
     pub(crate) shares: bool,
     /// Whether a quota leaves the pool fewer CPUs than it has.
     pub(crate) is_limited: bool,
@@ -134,9 +134,9 @@ impl Look {
         self.workers.iter().any(|(_, word)| word.phase().is_at_work(self.cpus.is_some()))
     }
 
-    /// Returns whether the pool should be covered until the next check. Further workers help only while workers sleep
-    /// and work is pending. If a sibling has a free CPU, no work is pending for long. A limited pool would exceed its
-    /// quota if it were covered. The items of a brisk pool do not sleep.
+    /// Returns whether the pool should run further workers in place of sleepers until the next check. Further workers
+    /// help only while workers sleep and work is pending. If a sibling has a free CPU, no work is pending for long. A
+    /// limited pool would exceed its quota if it were covered. The items of a brisk pool do not sleep.
     fn covers(&self, findings: &Findings) -> bool {
         let sleeps = self.workers.iter().any(|(_, word)| word.phase() == Phase::Asleep)
             || findings.found.iter().any(|found| found.finding == Finding::Asleep);
@@ -144,7 +144,7 @@ impl Look {
         is_of_use && self.cpus.is_some_and(|cpus| findings.pace.covers(cpus))
     }
 
-    /// Returns whether rare checks suffice, given that the system records the switches of all workers that run.
+    /// Returns whether rare checks suffice if the system records the context switches of all workers that run.
     fn is_calm(&self, rules: Rules) -> bool {
         let is_known = |phase| matches!(phase, Phase::Running | Phase::Idle);
         rules.may_check_rarely(self.cpus.is_some(), self.per_cpu)
@@ -169,11 +169,11 @@ pub(crate) struct Outcome {
     pub(crate) verdict: Verdict,
     /// Whether further workers should run in place of those that sleep without the manager's knowledge.
     pub(crate) covers: bool,
-    /// Whether the manager listens to the records of the workers' switches, if the system makes them. The manager does
-    /// not listen to the records of a brisk pool, whose workers sleep again and again, nor of a covered pool, whose
-    /// sleepers need not be found immediately.
+    /// Whether the manager listens to the records of the workers' context switches, if there are records. The manager
+    /// does not listen to the records of a brisk pool, whose workers sleep again and again, nor of a covered pool,
+    /// whose sleepers need not be found immediately.
     pub(crate) listens: bool,
-    /// Whether rare checks suffice from now on, if the system records the switches of all workers that run.
+    /// Whether rare checks suffice from now on, if the system records the context switches of all workers that run.
     pub(crate) is_calm: bool,
     /// If the pool has stalled, the latest possible time at which each worker began its present item or became idle.
     /// The entries are sorted by the workers' numbers.
@@ -193,7 +193,7 @@ pub(crate) enum Verdict {
     Stuck(Duration),
 }
 
-/// The manager's notes on a watched pool, which it keeps from check to check.
+/// The manager's notes on a watched pool, which the manager keeps from check to check.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Watch {
     quiet_looks: u8,
@@ -340,7 +340,7 @@ mod tests {
         Time::default() + Duration::from_micros(micros)
     }
 
-    /// Threads that all have the same facts.
+    /// Threads that all sleep, or that all run.
     struct Threads {
         sleep: bool,
     }
@@ -361,7 +361,7 @@ mod tests {
 
     const RUN: Threads = Threads { sleep: false };
 
-    /// Threads of which only worker 0 sleeps.
+    /// Threads, of which only the thread of worker 0 sleeps.
     struct FirstSleeps;
 
     impl Facts for FirstSleeps {
@@ -512,7 +512,7 @@ mod tests {
         assert!(!asleep.is_calm, "a finding is followed by others");
     }
 
-    /// spec: S5.4: a covered pool is checked less often than another pool that has sleepers, but never rarely.
+    /// spec: S5.4: a covered pool is checked less often than other pools with sleepers, but at least every 3 ms.
     #[test]
     fn a_pool_is_covered_while_its_sleepers_come_back() {
         let told = Rules { sleepers: true, is_told: true, ..Rules::default() };
@@ -568,7 +568,7 @@ mod tests {
         assert_eq!((outcome.found.len(), next), (1, at(1500)));
     }
 
-    /// spec: S1.8: the next check is urgent if all workers sleep. It is not urgent if one worker is awake.
+    /// spec: S1.8: the next check is urgent if all workers sleep. The check is not urgent if one worker is awake.
     #[test]
     fn the_next_look_is_urgent_if_all_workers_slept() {
         let rules = Rules { sleepers: true, ..Rules::default() };

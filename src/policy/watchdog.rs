@@ -10,7 +10,7 @@ use super::time::Time;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Watchdog {
     /// The time of the last check that found that the pool had started an item, or had no pending work. Before the
-    /// first such check, this is the time at which the watch began.
+    /// first such check, the value is the time at which the watch began.
     since: Time,
     /// Whether the present stall was reported.
     told: bool,

@@ -91,8 +91,8 @@ impl Phase {
         matches!(self, Self::Between | Self::Running | Self::MayBlock)
     }
 
-    /// Returns whether the worker works on items, or is about to. `counts` says whether the worker's pool counts
-    /// running workers.
+    /// Returns whether the worker works on items, or is about to work on them. `counts` says whether the worker's pool
+    /// counts running workers.
     pub(crate) const fn is_at_work(self, counts: bool) -> bool {
         match self {
             // After a worker has taken its reservation, it stays in the phase `Waking` until it begins to work.
@@ -153,8 +153,8 @@ impl WorkerState {
         Self(self.0 & (PHASE | ALL_RETURNS) | sequence << SEQUENCE)
     }
 
-    /// Returns whether the present item counts as running, and has counted so since it began: no guard and no finding
-    /// of the detector has changed the word.
+    /// Returns whether the worker has been in [`Phase::Running`] ever since the present item began. If so, no guard and
+    /// no finding of the detector has changed the word.
     pub(crate) const fn runs_straight(self) -> bool {
         self.0 & (ALL_RETURNS | PHASE) == Phase::Running as u64
     }
@@ -169,12 +169,12 @@ impl WorkerState {
         Self((self.0 & !PHASE & !ALL_RETURNS).wrapping_add(1 << SEQUENCE) | phase as u64)
     }
 
-    /// Ends the item. Also returns whether the worker must come back into the count.
+    /// Ends the item. Also returns whether the worker must come back into the pool's count of running workers.
     pub(crate) const fn end_item(self) -> (Self, bool) {
         (self.with_phase(Phase::Between), self.phase().has_item() && !self.phase().is_counted())
     }
 
-    /// Declares the item CPU intensive. Also returns whether the worker must leave the count.
+    /// Declares the item CPU intensive. Also returns whether the worker must leave the pool's count of running workers.
     pub(crate) const fn uncount(self) -> (Self, bool) {
         (self.with_phase(Phase::Uncounted), self.phase().is_counted())
     }

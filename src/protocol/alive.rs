@@ -1,5 +1,5 @@
-//! The operating system's name for a thread, which is a number. The cell holds this name while the thread works for the
-//! executor.
+//! A cell that holds the *name* of a thread: the number by which the operating system knows the thread. The cell holds
+//! the name while the thread works for the executor.
 //!
 //! After the thread has ended, the system may give the name to another thread. The following must not happen:
 //!
@@ -21,13 +21,15 @@ impl<T: Copy> AliveCell<T> {
         Self(Mutex::new(Some(name)))
     }
 
-    /// Calls `act` with the name, and returns the result of `act`. Returns `None` if the thread has removed its name.
+    /// Calls `act` with the thread's name, and returns the result of `act`. Returns `None` if the thread has removed
+    /// its name.
     pub(crate) fn with<R>(&self, act: impl FnOnce(T) -> R) -> Option<R> {
         let name = self.0.lock();
         (*name).map(act)
     }
 
-    /// Removes the name. The named thread calls this before it ends. After the call, no other thread uses the name.
+    /// Removes the name. The named thread calls this function before it ends. After the call, no other thread uses the
+    /// name.
     pub(crate) fn leave(&self) {
         *self.0.lock() = None;
     }

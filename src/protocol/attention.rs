@@ -1,9 +1,9 @@
 //! Says whether the manager watches the process's CPUs, or rests until a worker becomes active.
 //!
-//! When a worker becomes active, it notes its activity in its phase or in its pool's count. The worker then issues a
-//! fence, and reads this cell. When the manager begins to rest, it writes to the cell that it rests. The manager then
-//! issues a fence, and reads the counts and phases. At least one of the two threads sees what the other thread wrote.
-//! The two fences forbid these steps:
+//! When a worker becomes active, its *phase* (a part of its state word) or its pool's count of running workers shows
+//! the activity. The worker then issues a fence, and reads this cell. When the manager begins to rest, it writes to the
+//! cell that it rests. The manager then issues a fence, and reads all workers' phases and all pools' counts. At least
+//! one of the two threads sees what the other thread wrote. The two fences forbid these steps:
 //!
 //! * worker: becomes active; reads this cell, which says that the manager watches;
 //! * manager: writes that it rests; reads the counts and phases, and finds no active worker. So the manager rests
@@ -15,7 +15,7 @@ const RESTS: u64 = 0;
 const ASKED: u64 = 1;
 const WATCHES: u64 = 2;
 
-/// One of three states: the manager rests, the manager watches, or a worker has told the resting manager that the
+/// Holds one of three states: the manager rests, the manager watches, or a worker has told the resting manager that the
 /// worker is active.
 #[derive(Debug)]
 pub(crate) struct AttentionCell(AtomicU64);
@@ -27,9 +27,9 @@ impl AttentionCell {
 
     /// Tells the manager that the calling worker is active. Returns whether the caller must wake the manager.
     ///
-    /// Before the call, the worker has made its activity visible in one of two ways. Either it has raised its pool's
-    /// count with a read-modify-write. Or its phase says that it is active, and it has done a read-modify-write since
-    /// then.
+    /// Before the call, the worker's activity has become visible in one of two ways. Either the worker has raised its
+    /// pool's count of running workers with a read-modify-write. Or the worker's phase says that the worker is active,
+    /// and the worker has done a read-modify-write since then.
     #[inline]
     pub(crate) fn active(&self) -> bool {
         fence_after_update(); // pairs with `rest`; see the module
@@ -41,7 +41,8 @@ impl AttentionCell {
         self.0.compare_exchange(RESTS, ASKED, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 
-    /// Returns whether a worker has told the manager that it is active. The manager calls this before it sleeps.
+    /// Returns whether a worker has told the manager that the worker is active. The manager calls this function before
+    /// it sleeps.
     pub(crate) fn is_asked(&self) -> bool {
         self.0.load(Ordering::Acquire) == ASKED
     }

@@ -1,10 +1,11 @@
-//! The number of pending items of all queues of an executor. The cell also says whether issuers wait for room.
+//! The number of pending items of all queues of an executor. The cell also says whether issuers wait for room for a
+//! further item.
 //!
 //! An issuer that finds its queue without room joins the queue's line (see [`places`](super::places)). If the executor
 //! has a bound on its pending items, an item of *another* queue may make room, too. So the issuer announces that it
 //! waits, and then looks for room once more. A thread first makes room, and then checks whether an issuer waits. If an
-//! issuer waits, the thread hands room to the lines of the queues. Each side issues a fence between its write and its
-//! read. The fences forbid these steps:
+//! issuer waits, the thread hands room to the issuers in the lines of the queues. Each of the two threads issues a
+//! fence between its write and its read. The fences forbid these steps:
 //!
 //! * issuer: announces that it waits; reads the count, which leaves no room;
 //! * other thread: lowers the count; reads that no issuer waits. So the issuer waits although there is room.
@@ -37,7 +38,7 @@ impl BacklogCell {
         self.pending.fetch_add(items, Ordering::Relaxed) + items
     }
 
-    /// Takes items that are not pending any more out of the count. Returns whether issuers wait for room.
+    /// Lowers the count by the number of items that are not pending any more. Returns whether issuers wait for room.
     #[inline]
     #[must_use]
     pub(crate) fn left(&self, items: u64) -> bool {

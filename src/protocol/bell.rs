@@ -1,7 +1,7 @@
 //! The bell with which other threads wake the manager.
 //!
-//! A thread writes its request, and then rings. The manager checks for requests, and then rests. The following must not
-//! happen:
+//! A thread writes its request, and then rings the bell. The manager checks for requests, and then rests. The following
+//! must not happen:
 //!
 //! * manager: checks for requests, and finds none;
 //! * issuer: writes a request, and rings; the manager is awake, so the issuer does not wake it;
@@ -19,7 +19,7 @@
 //! `rest` releases and `ring` acquires. So the issuer knows how to wake the manager:
 //!
 //! * manager: writes how it can be woken, then rests;
-//! * issuer: rings, finds the manager at rest, and sees how the manager can be woken.
+//! * issuer: rings the bell, finds the manager at rest, and sees how the manager can be woken.
 
 use crate::sys::sync::{AtomicU64, Ordering};
 
@@ -42,14 +42,15 @@ impl BellCell {
         self.0.swap(RUNG, Ordering::AcqRel) == RESTS
     }
 
-    /// Begins the manager's rest, unless a thread has rung. Returns whether the manager may sleep. Before the call, the
-    /// manager has written how it can be woken.
+    /// Begins the manager's rest, unless a thread has rung the bell. Returns whether the manager may sleep. Before the
+    /// call, the manager has written how it can be woken.
     pub(crate) fn rest(&self) -> bool {
         self.0.compare_exchange(AWAKE, RESTS, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 
-    /// Ends the manager's rest, and clears the ring. The manager calls this after its sleep, or if [`rest`](Self::rest)
-    /// did not permit the sleep. After the call, the manager checks for requests of all kinds.
+    /// Ends the manager's rest, and deletes the note that a thread has rung the bell. The manager calls this after its
+    /// sleep, or if [`rest`](Self::rest) did not permit the sleep. After the call, the manager checks for requests of
+    /// all kinds.
     pub(crate) fn awake(&self) {
         self.0.swap(AWAKE, Ordering::Acquire);
     }

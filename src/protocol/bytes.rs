@@ -1,16 +1,17 @@
 //! The count of the bytes that an executor's pending items keep in memory, and the line of issuers that wait for room.
 //!
 //! One lock orders all changes of the count and of the line. While an issuer holds the lock, it takes room for its item
-//! or joins the line. A thread that makes room takes the same lock, and hands the room to the issuers in line. So the
-//! first issuer of each queue in the line waits only while there is no room for its item.
+//! or joins the line. A thread that makes room takes the same lock, and hands the room to the issuers in line. So each
+//! queue's first issuer in the line waits only while there is no room for its item.
 //!
-//! To shut a queue, a thread first shuts the queue's intakes, and then refuses the queue's issuers in line. An issuer
-//! first joins the line, and then checks that its queue is open. If an issuer checked the queue before it joined the
-//! line, this could happen:
+//! To shut a queue, a thread first shuts the queue's intakes, which then admit no more items. Next, the thread refuses
+//! the queue's issuers that wait in the line. An issuer first joins the line, and then checks that its queue is open.
+//! If the issuer did these two steps in the opposite order, this could happen:
 //!
 //! * issuer: sees that the queue is open;
 //! * other thread: shuts the queue; finds no issuer in line;
-//! * issuer: joins the line, and no thread refuses it. It waits for room in a queue whose items may all have ended.
+//! * issuer: joins the line, and no thread refuses it. So the issuer waits for room in a queue whose items may all have
+//!   ended.
 
 use std::collections::VecDeque;
 
@@ -38,15 +39,15 @@ struct State {
 #[derive(Debug)]
 pub(crate) struct QueueBytes(AtomicU64);
 
-/// An issuer's turn in the line.
+/// The turn of an issuer that waits in the line for room for its item.
 #[derive(Debug)]
 pub(crate) struct ByteTurn {
     queue: Arc<QueueBytes>,
     bytes: u64,
-    /// Whether the issuer has got its bytes. A thread writes this field under the lock of the cell, before it sets the
-    /// signal.
+    /// Whether the issuer has got room for its bytes. A thread writes this field under the lock of the cell, before it
+    /// sets the signal.
     has_room: AtomicU64,
-    /// The signal that is set when the issuer gets its bytes or is refused.
+    /// The signal that is set when the issuer gets room for its bytes or is refused.
     over: Signal,
 }
 
@@ -60,15 +61,15 @@ impl ByteCell {
         self.state.lock().pending
     }
 
-    /// Takes room for an item of this queue. Returns false if there is no room, or if issuers of the queue wait in
-    /// line.
+    /// Takes room for an item of this queue. Returns false if there is no room, or if issuers of this queue already
+    /// wait in the line.
     pub(crate) fn take(&self, queue: &Arc<QueueBytes>, bytes: u64) -> bool {
         self.state.lock().take(self.bound, queue, bytes)
     }
 
     /// Takes room for an item of this queue, or joins the line. Returns the issuer's turn if the issuer has joined the
-    /// line. If the queue is shut, `check` returns an error. In this case, `reserve` returns the error, and whether the
-    /// issuer has got its bytes in the meantime. If the issuer has got its bytes, it gives them back.
+    /// line. `check` returns an error if the queue is shut. `reserve` then returns this error, and also whether the
+    /// issuer has got room in the meantime. An issuer that has got room gives it back after the call.
     #[cold]
     pub(crate) fn reserve<E>(
         &self,
@@ -90,8 +91,8 @@ impl ByteCell {
         }
     }
 
-    /// Gives the bytes of an item back, and hands the room to issuers in line. While issuers wait, the call takes time
-    /// proportional to the number of issuers in line, times the number of their queues.
+    /// Gives the bytes of an item back, and hands the room to issuers that wait in the line. While issuers wait, the
+    /// call takes time proportional to the number of issuers in line, times the number of their queues.
     pub(crate) fn give_back(&self, queue: &QueueBytes, bytes: u64) {
         let mut state = self.state.lock();
         state.pending -= bytes;
@@ -101,14 +102,14 @@ impl ByteCell {
         wake(&handed);
     }
 
-    /// Ends an issuer's turn. Returns true if the issuer has got its bytes. The issuer then owns these bytes.
+    /// Ends an issuer's turn. Returns true if the issuer has got room for its bytes. The issuer then owns this room.
     #[cold]
     pub(crate) fn end_turn(&self, turn: &Arc<ByteTurn>) -> bool {
         let mut state = self.state.lock();
         let place = state.line.iter().position(|other| is_same(other, turn));
         let Some(place) = place else { return turn.has_room.load(Ordering::Relaxed) == 1 };
         state.line.remove(place);
-        // An issuer behind the leaving issuer may need less room.
+        // A later issuer in the line may need less room than the issuer that leaves the line.
         let handed = state.hand(self.bound);
         drop(state);
         wake(&handed);
@@ -131,7 +132,7 @@ fn is_same<T>(one: &Arc<T>, other: &Arc<T>) -> bool {
     std::ptr::eq(&**one, &**other)
 }
 
-/// Wakes the issuers of these turns. The caller has released the lock of the cell.
+/// Wakes the issuers that own these turns, because the turns are over. The caller has released the lock of the cell.
 fn wake(turns: &[Arc<ByteTurn>]) {
     turns.iter().for_each(|turn| turn.over.set());
 }
@@ -152,7 +153,7 @@ impl State {
         admitted.is_some()
     }
 
-    /// Hands room to the issuers in line. If there is no room for an issuer, passes over this issuer and over the later
+    /// Hands room to the issuers in line. If there is no room for an issuer's item, skips this issuer and the later
     /// issuers of the same queue.
     fn hand(&mut self, bound: u64) -> Vec<Arc<ByteTurn>> {
         let (mut handed, mut closed, mut at) = (Vec::new(), Vec::<Arc<QueueBytes>>::new(), 0);

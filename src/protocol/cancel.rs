@@ -3,36 +3,38 @@
 //! A node consists of a [`Signal`], a list of its children, and a list of alarms. The signal is set when the node is
 //! cancelled. A thread cancels a node in three steps:
 //!
-//! 1. It *closes* the node and all nodes below it. In this step, it learns which nodes are below the node.
-//! 2. It sets their signals, from the bottom up.
-//! 3. It takes the children and the alarms off their lists, wakes the threads that wait, and rings the alarms.
+//! 1. The thread *closes* the node and all nodes below it. In this step, the thread learns which nodes are below the
+//!    node.
+//! 2. The thread sets the signals of all these nodes, from the bottom up.
+//! 3. The thread takes the children and the alarms off the nodes' lists, wakes the waiting threads, and rings the
+//!    alarms.
 //!
 //! **All nodes below a cancelled node are cancelled.** A thread that adds a child and a thread that closes the node
 //! both take the lock of the node's lists. If the child is added first, the closing thread finds the child on the list.
-//! If the node is closed first, the adding thread sees this, and the child is cancelled from the beginning. If nodes
-//! were not closed, this could happen:
+//! If the node is closed first, the adding thread sees that the node is closed, and cancels the new child. If threads
+//! did not close nodes, this could happen:
 //!
 //! * canceller: reads the list of children;
 //! * other thread: finds the node not cancelled, and adds a child;
 //! * canceller: sets the signal. The new child is never cancelled.
 //!
 //! If the signals were set from the top down, a thread could find a node cancelled while a child of that node is not
-//! cancelled yet. Suppose that the first step also took the children off their lists. If two threads cancel a node A
-//! and its child B, this could happen:
+//! cancelled yet. If a thread took the children off the lists in its first step already, and two threads cancelled a
+//! node A and its child B, this could happen:
 //!
 //! * canceller of A: closes A and B, and takes the children of B off B's list;
 //! * canceller of B: finds no nodes below B, and sets B's signal. The nodes below B are not cancelled yet.
 //!
-//! The list holds a strong reference to each child. A child that is no longer needed is [removed](CancelNode::forget)
-//! from the list. If no thread can cancel a node itself any more, its children [move](CancelNode::lift) to the node's
-//! parent. The caller of `lift` decides when a child moves. During its move, a child is on the lists of its old and its
-//! new parent, so a thread that cancels the upper node finds the child. A thread may close a node that is closed
-//! already, which has no effect.
+//! The list of a node holds a strong reference to each child. A child that is no longer needed is
+//! [removed](CancelNode::forget) from this list. If no thread can cancel a node itself any more, the children of this
+//! node [move](CancelNode::lift) to its parent. The caller of `lift` decides when a child moves. During its move, a
+//! child is on the lists of both its old and its new parent. So a thread that cancels the new parent finds the child. A
+//! thread may close a node that is closed already, which has no effect.
 //!
-//! **Alarms.** The effect of an alarm may be final: it cancels another token, or takes a timer. So the alarms are on a
-//! list of the node, and ring only if this node is cancelled. In [`wakers`](crate::sys::wakers), alarms are found by
-//! the address of an object. So a late ring for an object that is gone could reach the alarms of the next object at
-//! that address.
+//! **Alarms.** The effect of an alarm may be final: it cancels another token, or removes a timer. So each node has a
+//! list of its own alarms, which ring only if this node is cancelled. In [`wakers`](crate::sys::wakers), by contrast, a
+//! thread finds alarms by the address of an object. So a late ring for a freed object could reach the alarms of the
+//! next object at the same address.
 
 use std::collections::BTreeMap;
 
@@ -89,14 +91,16 @@ impl CancelNode {
     }
 
     /// Moves a node from the list of its parent, where it has this number, to the list of its grandparent. Returns the
-    /// node's number there. If the grandparent is being cancelled, so is the node, and the result is `None`.
+    /// node's number on the grandparent's list. If the grandparent is being cancelled, the node is being cancelled too,
+    /// and the result is `None`.
     pub(crate) fn lift(node: &Arc<Self>, parent: &Self, number: u64, grandparent: &Self) -> Option<u64> {
         let lifted = grandparent.adopt(node)?;
         parent.forget(number);
         Some(lifted)
     }
 
-    /// Returns whether the list has as many children as `count` returns. The list does not change during the call.
+    /// Returns whether the number of this node's children equals the result of `count`. The list does not change during
+    /// the call.
     pub(crate) fn has_children(&self, count: impl FnOnce() -> usize) -> bool {
         let lists = self.lists.lock();
         lists.children.len() == count()
@@ -108,8 +112,8 @@ impl CancelNode {
         drop(child);
     }
 
-    /// Cancels this node and all nodes below it. Wakes the threads that wait for one of these nodes, and rings their
-    /// alarms. The caller holds no lock.
+    /// Cancels this node and all nodes below it. Wakes the threads that wait for one of these nodes, and rings the
+    /// nodes' alarms. The caller holds no lock.
     pub(crate) fn cancel(&self) {
         if self.is_cancelled() {
             return;
@@ -212,7 +216,8 @@ mod tests {
         let (node, counts) = (CancelNode::new(), std::sync::Arc::new(Counts(AtomicUsize::new(0))));
         let alarm = Alarm { waker: Waker::from(std::sync::Arc::clone(&counts)), ring: Waker::wake };
         assert!(node.watch(Watcher::next(), alarm));
-        // The test tries each address inside the node, because a former one-shot or signal may have had any of them.
+        // The test tries each address inside the node, because a former one-shot or signal may have had any of these
+        // addresses.
         let start = std::ptr::from_ref(&*node).addr();
         (start..start + size_of::<CancelNode>()).for_each(wakers::ring);
         assert_eq!(counts.0.load(Ordering::Relaxed), 0);

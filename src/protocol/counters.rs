@@ -18,7 +18,7 @@
 //! flight. So a cell does not change after its owner has settled it.
 //!
 //! **After the shard.** Accounts and cells are reference-counted. So a thread can still write to a cell after the shard
-//! was freed. The write does no harm, because no thread reads the cell any more.
+//! was freed. Such a late write does no harm, because no thread reads the cell any more.
 //!
 //! **CPU time.** The owner first publishes the new reading of its clock, and then adds the time since the previous
 //! reading to the cell, with release. A reader first loads the cell, with acquire, and then adds the time since the
@@ -53,7 +53,7 @@ pub(crate) struct Counts {
     pub(crate) stolen: u64,
 }
 
-/// The numbers of all threads for one shard. `W` identifies the worker that owns a cell.
+/// The numbers that all threads count for one shard. `W` identifies the worker that owns a cell.
 #[derive(Debug)]
 pub(crate) struct Account<W> {
     /// The book is boxed, because a thread may hold a weak reference to the account after the shard was freed. The weak
@@ -73,7 +73,8 @@ struct Book<W> {
 pub(crate) enum Start {
     /// A worker of the pool starts the item on a CPU of the pool's pod.
     Home,
-    /// A worker of the pool starts the item on another CPU, because the system has moved the worker there.
+    /// A worker of the pool starts the item on a CPU outside the pool's pod, because the system has moved the worker to
+    /// that CPU.
     Away,
     /// A worker of another pool starts the item.
     Stolen,
@@ -203,8 +204,8 @@ impl ReadingCell {
         self.cpu_time.store(cpu_time, Ordering::Relaxed);
     }
 
-    /// Leaves the CPU time `used` out of all counts. The owner has used this time since the last reading. Only the
-    /// owner calls this.
+    /// Leaves the CPU time `used`, which the owner has used since the last reading, out of all counts. Only the owner
+    /// calls this.
     pub(crate) fn leave_out(&self, used: u64) {
         add(&self.cpu_time, used, Ordering::Relaxed);
     }
@@ -240,13 +241,13 @@ impl ReadingCell {
     }
 
     /// Returns the time of the owner's last reading before the owner began the item with this sequence number. The
-    /// caller has seen that this item has begun. Returns `None` if the owner has published a later reading, because
-    /// this means that the item has ended. The owner publishes the later reading shortly before its word says that the
-    /// item has ended. Without the check of the sequence number, this could happen:
+    /// caller has seen that this item has begun. Returns `None` if the owner has published a later reading. A later
+    /// reading means that the item has ended. The owner publishes the later reading shortly before its word says that
+    /// the item has ended. Without the check of the sequence number, this could happen:
     ///
     /// * owner: finishes the item, and publishes the present time;
-    /// * reader: reads that time, and then still finds the item in the owner's word. So an item that took several
-    ///   seconds appears to have begun just now.
+    /// * reader: reads the published time, and then still finds the item in the owner's word. So an item that took
+    ///   several seconds appears to have begun just now.
     pub(crate) fn time_before(&self, item: u64) -> Option<Time> {
         let time = Time::from_nanos(self.time.load(Ordering::Acquire));
         (self.before.load(Ordering::Relaxed) <= item).then_some(time)

@@ -3,7 +3,7 @@
 //! Neither the worker nor a reader uses a lock or a read-modify-write. The worker owns the cell. The worker stores both
 //! values between two items, before the worker's word says that the next item has begun. A reader loads the word, then
 //! both values, and then the word again. If the word still shows the same item, the values belong to that item. If the
-//! word shows another item or none, the reader gets no values.
+//! word shows another item or no item, the reader gets no values.
 //!
 //! Threads write the word and the values with release, and readers load them with acquire. So the values that a reader
 //! gets are not too old:
@@ -44,7 +44,7 @@ impl<T> CurrentItemCell<T> {
     }
 
     /// Returns the type and the shard of the item that the worker had when its word was `seen`. Returns `None` if the
-    /// worker had no item then, or no longer has that item.
+    /// worker had no item at that time, or no longer has that item.
     pub(crate) fn of(&self, word: &WorkerCell, seen: WorkerState) -> Option<(*const T, ShardId)> {
         let item_type = self.item_type.load(Ordering::Acquire).cast_const();
         let shard = ShardId::new(self.shard.load(Ordering::Acquire));

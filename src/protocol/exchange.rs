@@ -1,24 +1,27 @@
 //! Moves items from pools that have too much work to pools that have room.
 //!
-//! The pools of a class share two sets of bits, [`PodBits`]. One set shows which pools have *excess*, and the other set
-//! shows which pools have *room*. After a step that may give a pool excess or room, a thread issues a fence, sets the
-//! pool's bit in the corresponding set, and searches the other set. There are two cases:
+//! The pools of a class share two sets of bits, [`PodBits`]. One set shows which pools have *excess* (work that
+//! siblings may take), and the other set shows which pools have *room* for such work. After a step that may give a pool
+//! excess or room, a thread issues a fence, sets the pool's bit in the corresponding set, and searches the other set.
+//! There are two cases:
 //!
 //! * **Offer.** A thread has pushed to a full pool, or has withdrawn a worker or a helper from a full pool. Or a thread
-//!   has found that a [brisk](crate::policy::brisk) pool has more items than it keeps for its own workers. Then the
-//!   thread searches for a sibling (another pool of the class) with room. It reserves a worker of that sibling, and
-//!   sends this worker on an *errand*: the worker is to take an item of the pool with excess.
+//!   has found that a [brisk](crate::policy::brisk) pool, whose items are short and many, has more items than it keeps
+//!   for its own workers. The thread then searches for a sibling (another pool of the class) with room. The thread
+//!   reserves a worker of that sibling, and sends this worker on an *errand*: the worker is to take an item of the pool
+//!   with excess.
 //! * **Seek.** A thread has lowered a pool's count of running workers, so the pool has room. The thread searches for a
-//!   sibling with excess, and reserves a worker of its own pool, on an errand to that sibling.
+//!   sibling with excess, and reserves a worker of its own pool for an errand: to take work of that sibling.
 //!
-//! A worker that is reserved on an errand counts as a *helper* of the pool to which it is sent. The helper counts until
-//! it has taken its first item from any pool, or until it is certain to take no item. So an item is offered to one
-//! worker instead of the workers of all pools with room. After a thread takes a helper out of the count, it issues a
-//! fence and offers the remaining items, because other threads may have relied on the helper.
+//! A worker that is reserved on an errand counts as a *helper* of the pool to which it is sent. The worker counts as a
+//! helper until it has taken its first item from any pool, or until it is certain to take no item. So an item is
+//! offered to one worker instead of the workers of all pools with room. After a thread takes a helper out of the count,
+//! it issues a fence and offers the remaining items, because other threads may have relied on the helper.
 //!
-//! In each of the following pairs, each side issues a fence between its steps. So at least one of the two sides sees
-//! the other side's change. One side of the pair "rest and seek" changes nothing, but reads an issuer's push. If this
-//! side has seen the push, one of two things holds: this side sees the room bit, or the other side sees the push:
+//! In each row of the following table, each side is a thread that issues a fence between its steps. So at least one of
+//! the two sides sees the other side's change. One side of the pair "rest and seek" changes nothing, but reads an
+//! issuer's push. If this side has seen the push, one of two things holds: this side sees the room bit, or the other
+//! side sees the push:
 //!
 //! | pair | one side | other side |
 //! |---|---|---|
@@ -37,7 +40,7 @@ use crate::sys::sync::{AtomicU64, Ordering, fence, fence_after_update};
 use super::pod_bits::PodBits;
 use super::running::RunningCell;
 
-/// The bits of one class. See the module.
+/// The room bits and the excess bits of one class. See the module.
 #[derive(Debug)]
 pub(crate) struct Exchange {
     neighbours: Neighbours,
@@ -75,16 +78,17 @@ pub(crate) trait Member {
     /// Returns whether the pool's workers take its items in the order in which these were pushed.
     fn has_order(&self) -> bool;
 
-    /// Returns whether siblings may take forks of this pool. `helpers` is the number of helpers that are on their way.
+    /// Returns whether siblings may take forks of this pool. `helpers` is the number of helpers that are on their way
+    /// to this pool.
     fn has_excess_forks(&self, helpers: u64) -> bool;
-    /// Returns whether this pool takes forks of siblings. A thread of this pool that waits for a fork keeps its place
-    /// in the pool. So the pool does not use this place for a fork of a sibling.
+    /// Returns whether this pool takes forks of siblings. A thread of this pool that waits for a fork still counts
+    /// towards the pool's target. So the pool does not run a fork of a sibling instead of this thread.
     fn takes_forks(&self) -> bool;
     /// Reserves a worker of this pool for forks of a sibling, if this pool takes forks of siblings.
     fn reserve_for_forks(&self) -> Option<Reserved>;
 
-    /// Returns the kind of this pool's work that one more helper could take, or `None` if there is no work for one more
-    /// helper.
+    /// Returns the kind of this pool's work that one more helper (a worker of a sibling) could take, or `None` if there
+    /// is no work for one more helper.
     fn excess(&self) -> Option<Excess> {
         let helpers = self.helpers().count();
         if self.running().load().has_excess(self.movable(), helpers, self.has_order()) {
@@ -100,7 +104,7 @@ pub(crate) trait Member {
     }
 
     /// Counts a helper for this excess, and reserves a worker of the other pool as the helper. If the other pool has no
-    /// room, undoes the count and returns `None`. The caller then [offers](Exchange::offer) again.
+    /// room, undoes the count and returns `None`. The caller then [offers](Exchange::offer) this pool's work again.
     fn reserve_in(&self, other: &Self, excess: Excess) -> Option<Reserved> {
         self.helpers().comes();
         let reserved = match excess {
@@ -113,9 +117,10 @@ pub(crate) trait Member {
         reserved
     }
 
-    /// Does the same as [`has_excess`](Self::has_excess), for a brisk pool. The threads that pushed items to a brisk
-    /// pool have not offered these items. So if the result is true, the caller [offers](Exchange::offer) the items. The
-    /// caller need not have changed the pool's word before the call. The fence forbids these steps:
+    /// Does the same as [`has_excess`](Self::has_excess), for a brisk pool, whose items are short and many. The threads
+    /// that pushed items to a brisk pool have not offered these items. So if the result is true, the caller
+    /// [offers](Exchange::offer) the items to siblings. The caller need not have changed the pool's word before the
+    /// call. The fence forbids these steps:
     ///
     /// * caller: reads the list: there are new items; reads the room bits: none is set;
     /// * worker of a sibling: sets the room bit of its pool; reads the list: there are no new items.
@@ -168,11 +173,11 @@ impl Exchange {
         own: &P,
         pool: impl Fn(PodId) -> Option<H>,
     ) -> Option<(H, Reserved)> {
-        // While a helper is on its way, the pool may have no excess. The thread that takes this helper out of the count
-        // later offers the remaining items.
+        // While a helper is on its way, the pool may have no excess. The thread that later takes this helper out of the
+        // count offers the remaining items.
         while let Some(excess) = own.excess() {
-            // After a failed attempt, the loop sets the bit again, because a sibling may have cleared the bit during
-            // the attempt. That sibling relied on the helper that the attempt had counted.
+            // After a failed attempt, the loop sets the excess bit again, because a sibling may have cleared the bit
+            // during the attempt. Such a sibling relied on the helper that the failed attempt had counted.
             self.excess.set(pod as usize);
             let takes = |other: usize| match pool(other as PodId) {
                 Some(sibling) => excess.is_for(&*sibling).then_some((other as PodId, Some(sibling))),
@@ -192,10 +197,10 @@ impl Exchange {
         None
     }
 
-    /// Sets the room bit of the caller's pool if that pool has room. If a sibling has excess, also reserves a worker on
-    /// an errand to that sibling. Usually, the worker belongs to the caller's pool. If the caller's pool was filled in
-    /// the meantime, the worker may belong to another pool, which the result then names. Before the call, the caller
-    /// has lowered the count of its pool, and has issued a fence.
+    /// Sets the room bit of the caller's pool if that pool has room. If a sibling has excess, also reserves a worker
+    /// that is to take work of that sibling. Usually, this worker belongs to the caller's pool. If the caller's pool
+    /// was filled in the meantime, the worker may belong to another pool, which the result then names. Before the call,
+    /// the caller has lowered the count of its pool, and has issued a fence.
     #[inline]
     pub(crate) fn seek<P: Member, H: Deref<Target = P>>(
         &self,
@@ -237,7 +242,8 @@ impl Exchange {
     }
 
     /// Clears the room bit of this pod, because at present no worker can be made for the pod's pool. So siblings stop
-    /// offering their items to this pool. As soon as workers can be made again, the pool [seeks](Self::seek).
+    /// offering their items to this pool. As soon as workers can be made again, the pool [seeks](Self::seek) work of
+    /// siblings.
     #[cold]
     pub(crate) fn gets_no_worker(&self, pod: PodId) {
         self.room.clear(pod as usize);
@@ -245,10 +251,10 @@ impl Exchange {
 
     /// Returns a sibling from which a worker of this pool may take an item now.
     ///
-    /// If the result is `None`, a worker usually leaves the count and then [seeks](Self::seek). So the function is only
-    /// a shortcut, and considers only the nearest sibling with a set bit. It changes no bit, because all pods share the
-    /// cache lines of the bits. If the caller's pool is late (its woken workers get no CPU), the pool does not seek. So
-    /// the function then considers all siblings.
+    /// If the result is `None`, a worker usually leaves the count of running workers and then [seeks](Self::seek) work.
+    /// So the function is only a shortcut, and considers only the nearest sibling with a set bit. The function changes
+    /// no bit, because all pods share the cache lines of the bits. If the caller's pool is late (its woken workers get
+    /// no CPU), the pool does not seek. So the function then considers all siblings.
     #[inline]
     pub(crate) fn source<P: Member, H: Deref<Target = P>>(
         &self,

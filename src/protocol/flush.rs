@@ -1,15 +1,15 @@
 //! The cell of a queue's [`Flushes`], and the count of the items that have no ticket. (An item that is submitted while
 //! a flush waits has a *ticket*, which is the number of the last flush that had begun.)
 //!
-//! **The lock.** All steps that concern tickets happen under one lock, so they need no other ordering. These are the
-//! steps in which a flush begins, an item is admitted with its ticket, an item with a ticket is put on its limiter's
-//! list or gives up its slot, or a count ends.
+//! **The lock.** All steps that concern tickets happen under one lock, so they need no other ordering. In such a step,
+//! a flush begins, an item is admitted with its ticket, an item with a ticket is put on its limiter's list or leaves
+//! its limiter, or a count ends.
 //!
 //! **The count.** Items without a ticket are admitted and completed without the lock. When a flush counts the items
 //! without a ticket, it marks each limiter as *flushing*. In the same step, the flush learns how many items are in
 //! flight in the limiter. So an item that is admitted before that step is counted, and an item that is admitted after
-//! that step takes a ticket. When an item without a ticket gives up its slot, it learns in the same step whether its
-//! limiter is flushing. If the limiter is flushing, the flush has counted the item, and the item
+//! that step takes a ticket instead. When an item without a ticket gives up its slot, it learns in the same step
+//! whether its limiter is flushing. If the limiter is flushing, the flush has counted the item, and the item
 //! [reports](Unreported::report) afterwards. If the worker read the mark in one step and gave up the slot in another
 //! step, this could happen:
 //!
@@ -28,19 +28,20 @@
 //! slot of the limiter ahead of a held item. An item without a ticket is listed without the lock. In the step that
 //! counts the item as listed, the issuer learns whether the limiter is flushing. If the limiter is flushing, a flush
 //! has counted the item as coming, and the issuer [notes](FlushCell::arrived) that the item has arrived. When the
-//! issuer does so, the item's run and even the count may be over. So the limiters stay flushing until the last item
-//! that was counted as coming has arrived.
+//! issuer notes the arrival, the item's run and even the count may already be over. So the limiters stay flushing until
+//! the last item that was counted as coming has arrived.
 //!
 //! **Cancelled entries.** The entry of a cancelled item stays in flight, and flushes may wait for this entry. If a
-//! later submission used the entry again, those flushes would also wait for the later submission. So a submission uses
-//! the entry again only in two cases. In the first case, [no thread waits for a flush](FlushCell::with_awaited), and
-//! the issuer holds the lock while it uses the entry again. In the second case, a new entry of the submission would
-//! have the same ticket as the old entry. So each flush would wait for both entries or for neither.
+//! later submission used the cancelled entry again, these flushes would also wait for the later submission. So a
+//! submission uses the entry again only in two cases. In the first case, [no thread waits for a
+//! flush](FlushCell::with_awaited), and the issuer holds the lock while it uses the entry again. In the second case, a
+//! new entry of the submission would have the same ticket as the old entry. So each flush would wait for both entries
+//! or for neither.
 //!
-//! **Lifetime.** An item that has given up its slot does not keep its queue in memory, but a count does. Before a flush
-//! marks the first limiter as flushing, the flush takes a reference to the queue, and the count keeps this reference.
-//! The thread that ends the count gives the reference up. The count does not end before every counted item has
-//! reported. So a counted item may use the queue until it has reported.
+//! **Lifetime.** An item that has given up its slot does not keep its queue in memory, but a flush's count of items
+//! does. Before a flush marks the first limiter as flushing, the flush takes a reference to the queue, and the count
+//! keeps this reference. The thread that ends the count gives up the count's reference. The count does not end before
+//! every counted item has reported. So a counted item may use the queue until it has reported.
 //!
 //! **Order.** Each report is a release, and the thread that ends the count acquires all reports. A limiter is read with
 //! acquire. All other steps happen under the lock, and a [`Signal`] wakes the flushing thread:
@@ -103,10 +104,10 @@ pub(crate) struct Rest<E> {
     over: Vec<Flush>,
     /// Items that were on a list and now have a slot. The caller starts these items.
     pub(crate) started: Vec<E>,
-    /// Whether more items can be listed. If so, the caller starts the items in `started`, and then calls
-    /// [`FlushCell::list_more`].
+    /// Whether more items can be listed. If more items can be listed, the caller starts the items in `started`, and
+    /// then calls [`FlushCell::list_more`].
     pub(crate) lists_more: bool,
-    /// Whether a count is over. If so, the caller gives up the count's reference to the queue.
+    /// Whether a count is over. If a count is over, the caller gives up this count's reference to the queue.
     pub(crate) ends_count: bool,
 }
 
@@ -116,8 +117,8 @@ impl<E> FlushCell<E> {
         Self { unreported: Unreported(AtomicI64::new(0)), state: Mutex::ranked(Rank::Flushes, state) }
     }
 
-    /// Begins a flush. Returns `None` instead of the flush if the flush is over immediately. If the flush begins a
-    /// count, first calls `reference`, which takes the count's reference to the queue.
+    /// Begins a flush. Returns the flush, or `None` if the flush is over immediately. If the flush begins a count,
+    /// first calls `reference`, which takes the count's reference to the queue.
     pub(crate) fn begin<'g>(
         &self,
         limiters: impl Iterator<Item = &'g LimiterCell> + Clone,
@@ -126,8 +127,8 @@ impl<E> FlushCell<E> {
         let mut state = self.state.lock();
         let with_ticket = state.flushes.with_ticket();
         // Each limiter has at least as many items in flight as it has items with tickets. The number of items with
-        // tickets changes only under the lock. So if the two sums are equal, every item in flight had a ticket when its
-        // limiter was read.
+        // tickets changes only under the lock. So if the limiters together have as many items in flight as items with
+        // tickets, every item in flight had a ticket when its limiter was read.
         let finds_more = || limiters.clone().map(LimiterCell::in_flight).sum::<u64>() > with_ticket;
         let finds_more = !state.flushes.gives_tickets() && (state.flushes.has_coming() || finds_more());
         let number = state.flushes.begin(finds_more);
@@ -164,9 +165,9 @@ impl<E> FlushCell<E> {
         publish();
     }
 
-    /// Calls `admit`, which admits items to a limiter that the caller has seen flushing. Gives the admitted items a
-    /// ticket if new items still take tickets. `came` extracts the number of admitted items from the result of
-    /// `admit`.
+    /// Calls `admit`, which admits items to a limiter that the caller has found to be *flushing* (a flush has counted
+    /// its items). Gives the admitted items a ticket if new items still take tickets. `came` extracts the number of
+    /// admitted items from the result of `admit`.
     #[cold]
     pub(crate) fn admit<A>(
         &self,
@@ -254,7 +255,8 @@ impl<E> FlushCell<E> {
         (left, rest)
     }
 
-    /// Ends the count. The caller's call of [`report`](Unreported::report) has returned true.
+    /// Ends the count of items without a ticket. The caller has called [`report`](Unreported::report), which has
+    /// returned true.
     pub(crate) fn end_count<'g>(&self, limiters: impl Iterator<Item = &'g LimiterCell>) -> Rest<E> {
         let mut rest = Rest::new();
         self.state.lock().end_count(limiters, &mut rest);
@@ -312,7 +314,7 @@ impl<E> State<E> {
         self.find_over(rest);
     }
 
-    /// Lists the held items whose earlier items have all arrived, but at most [`LISTED_AT_ONCE`] held items.
+    /// Lists those held items that need not wait for earlier items any more, but at most [`LISTED_AT_ONCE`] of them.
     fn proceed<'g>(
         &mut self,
         limiters: impl Iterator<Item = &'g LimiterCell>,

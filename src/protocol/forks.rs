@@ -3,15 +3,16 @@
 //!
 //! A fork is a closure that lies on a list of the worker that has made it, until a worker takes it (see
 //! [`engine::item::fork`](crate::engine::item::fork)). The bit of a worker is a hint, and several workers share a bit
-//! if the pool has more than 64 workers. In each of these handshakes, each side issues a fence between its write and
-//! its read, so at least one side sees the other's write:
+//! if the pool has more than 64 workers. In each of the following handshakes, each of two threads issues a fence
+//! between its write and its read. So at least one of the threads sees the other thread's write:
 //!
-//! * **Fork against leave.** The fences in [`set`](ForkBits::set) and [`RunningCell::look`] forbid these steps:
+//! * **A worker forks while another worker leaves the count.** The fences in [`set`](ForkBits::set) and
+//!   [`RunningCell::look`] forbid these steps:
 //!   * forking worker: puts a fork on its list; reads the running word: the pool is full, so this worker wakes no other
 //!     worker;
 //!   * other worker: leaves the count; reads the bits: none is set. So the fork waits for the worker that has made it,
 //!     although a CPU is free.
-//! * **Set against clear.** The fences of [`pod_bits`] forbid these steps:
+//! * **A worker forks while another worker clears its bit.** The fences of [`pod_bits`] forbid these steps:
 //!   * forking worker: puts a fork on its list; reads its bit, which is set, so it does not set the bit;
 //!   * other worker: finds no fork; clears the bit. So a worker that leaves the count later does not see the fork.
 //!
@@ -27,7 +28,8 @@ use super::pod_bits;
 /// The number of bits in the word of a [`ForkBits`].
 const BITS: WorkerId = u64::BITS as WorkerId;
 
-/// See the module. All workers of a pool read the word when they have nothing to do, so it has a cache line of its own.
+/// See the module. All workers of a pool read the word when they have nothing to do, so the word has a cache line of
+/// its own.
 #[derive(Debug)]
 pub(crate) struct ForkBits(CachePadded<AtomicU64>);
 
@@ -49,7 +51,7 @@ impl ForkBits {
         (bits != 0).then(|| bits.trailing_zeros() as WorkerId)
     }
 
-    /// Returns the numbers of the workers that share this bit, up to the number `end`.
+    /// Returns the numbers of the workers that share this bit, as far as these numbers are below `end`.
     pub(crate) fn workers_of(bit: WorkerId, end: usize) -> impl Iterator<Item = usize> {
         (bit as usize..end).step_by(BITS as usize)
     }

@@ -1,9 +1,9 @@
 //! Counts the items that are left in a queue when its executor is shut down before the queue has finished its work.
 //!
-//! The thread that shuts the executor down gives up the waiting items. If another thread brings an item to a pool that
-//! the shutdown has already emptied, that other thread gives up the item. Each thread counts an item as given up
-//! *before* the item leaves its limiter, and the shutdown reads the limiters *before* the count. So the shutdown
-//! reports every item. If the shutdown read the count first, it could miss an item:
+//! The thread that shuts the executor down gives up the waiting items, which then never run. If another thread brings
+//! an item to a pool that the shutdown has already emptied, that other thread gives up the item. Each thread counts an
+//! item as given up *before* the item leaves its limiter, and the shutdown reads the limiters *before* the count. So
+//! the shutdown reports every item. If the shutdown read the count first, it could miss an item:
 //!
 //! * shutdown: reads the count, which is zero;
 //! * issuer: raises the count for its item, and then takes the item out of its limiter;
@@ -11,7 +11,7 @@
 //!
 //! The step that takes an item out of its limiter is a release, and each reading of the limiter is an acquire. So if
 //! the shutdown no longer finds the item in the limiter, it sees a count that includes the item. If a thread gives up
-//! an item between the two readings, the item is reported twice: as in flight and as given up.
+//! an item between the two readings, the shutdown reports the item twice: as in flight and as given up.
 
 use crate::sys::sync::{AtomicU64, Ordering};
 
@@ -35,8 +35,8 @@ impl GivenUpCount {
         Self(AtomicU64::new(0))
     }
 
-    /// Counts an item that is given up. The caller then takes the item out of its limiter. That step is a release,
-    /// which publishes the raised count.
+    /// Counts an item that is given up. The caller then takes the item out of its limiter. The removal from the limiter
+    /// is a release, which publishes the raised count.
     #[cold]
     pub(crate) fn raise(&self) {
         self.0.fetch_add(1, Ordering::Relaxed);

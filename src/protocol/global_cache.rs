@@ -2,9 +2,9 @@
 //!
 //! No thread waits for the cache's lock. A thread only tries to take the lock. If another thread holds the lock, the
 //! thread takes no bundle, or keeps the bundle that it wanted to put. So after a fork of the process, the child process
-//! does not hang, even if a thread of the parent process held the lock at the fork. The lock also orders the thread
-//! that puts a bundle and the thread that takes this bundle. So the taking thread sees everything that the putting
-//! thread did before it put the bundle into the cache.
+//! does not hang, even if a thread of the parent process held the lock at the fork. The lock also orders the step that
+//! puts a bundle before the step that takes this bundle. So the taking thread sees everything that the putting thread
+//! did before it put the bundle into the cache.
 //!
 //! The number of bundles can be read without the lock. While another thread puts or takes a bundle, the number is only
 //! a hint. Otherwise the number is exact, because threads change it under the lock. If a thread changed the number
@@ -29,7 +29,7 @@ pub(crate) struct GlobalCache<B> {
 
 impl<B> GlobalCache<B> {
     /// Makes an empty global cache from an empty list of bundles and a number that is zero. For a static cache, the
-    /// caller makes these parts at compile time. In a model, the caller makes them at run time.
+    /// caller makes these parts at compile time. In a loom model, the caller makes these parts at run time.
     pub(crate) const fn of(bundles: Mutex<Vec<B>>, len: AtomicU64) -> Self {
         Self { bundles: CachePadded::new(bundles), len }
     }

@@ -1,9 +1,9 @@
 //! The cell of a reusable item: its state word and its slow-path state.
 //!
 //! **Order.** Every submission is a read-modify-write that releases, even if the submission *coalesces* with a pending
-//! submission. The beginning of a run is a read-modify-write that acquires. In the word's modification order, this
-//! beginning comes after each submission that the run serves. So the run sees everything that an issuer wrote before
-//! such a submission:
+//! submission. The beginning of a run is a read-modify-write that acquires. In the word's modification order, the
+//! beginning of a run comes after each submission that the run serves. So the run sees everything that an issuer wrote
+//! before such a submission:
 //!
 //! * issuer: writes; submits the item, which is pending already, so the submission coalesces;
 //! * worker: begins the run, then sees what the issuer wrote.
@@ -16,9 +16,9 @@
 //! transition again, to the new word.
 //!
 //! **Timers.** An armed item is pending, and its slow-path state names the timer. A thread that fires the timer and a
-//! thread that cancels the timer both take the slow-path state's lock. The thread that takes the lock first removes the
-//! timer's name. The thread that takes the lock second finds a different name or no name, and does nothing. So a
-//! submission is neither lost nor run twice, whether or not the timer is still on the list of timers.
+//! thread that cancels the timer both take the slow-path state's lock. The first of the two threads to take the lock
+//! removes the timer's name. The second thread finds a different name or no name, and does nothing. So a submission is
+//! neither lost nor run twice, whether or not the timer is still on the list of timers.
 //!
 //! **Waiting.** A thread that waits for a submission leaves a [`Signal`] in the slow-path state. The signal moves from
 //! `pending` to `running` when the run begins, and is set when the run ends or the submission is cancelled. While the
@@ -26,9 +26,10 @@
 //! cancel take the slow path. The common paths need no check for waiting threads.
 //!
 //! **Carrying.** A submission may carry a value into its run. While the submission is pending, the value is in the
-//! slow-path state, and the *attached* bit is set. The bit is set by the same change of the word that makes the item
-//! pending. So a worker that begins the run takes the slow path. The issuer holds the slow-path state's lock until it
-//! has stored the value, so the worker finds the value.
+//! slow-path state, and the *attached* bit is set. The change of the word that makes the item pending also sets this
+//! bit. (A thread that arms the item sets the bit in a second change. Until then, it holds the lock that each thread
+//! takes to fire the timer.) So a worker that begins the run takes the slow path. The issuer holds the slow-path
+//! state's lock until it has stored the value, so the worker finds the value.
 //!
 //! **Stops.** A thread can ask the present run to stop. Under the slow-path state's lock, the thread sets the
 //! *attached* bit if the word says that the item runs, and then notes the request in the slow-path state. So the end of
@@ -89,8 +90,8 @@ impl<E: HasTicket, T: PartialEq, C> ItemCell<E, T, C> {
         self.queue_slowly(&mut slow_state, target, ticket, |state| state, ItemState::queue_slowly)
     }
 
-    /// Submits the item like [`queue`](Self::queue). The submission carries a value into its run. Returns the value if
-    /// this call does not make the item pending.
+    /// Submits the item like [`queue`](Self::queue). The submission carries a value into its run. Returns the carried
+    /// value if this call does not make the item pending.
     #[cold]
     pub(crate) fn queue_carrying(
         &self,
@@ -121,7 +122,7 @@ impl<E: HasTicket, T: PartialEq, C> ItemCell<E, T, C> {
     }
 
     /// Submits the item like [`queue_without_entry`](Self::queue_without_entry). The submission carries a value into
-    /// its run. Returns the value if this call does not make the item pending.
+    /// its run. Returns the carried value if this call does not make the item pending.
     #[cold]
     pub(crate) fn revive_carrying(&self, target: Target, carried: C) -> (Option<Queued>, Option<C>) {
         let mut slow_state = self.slow_state.lock();
@@ -136,8 +137,8 @@ impl<E: HasTicket, T: PartialEq, C> ItemCell<E, T, C> {
         }
     }
 
-    /// Submits the item with `transition`. From the old word, as converted by `before`, this function learns which
-    /// entry the submission revives or leaves behind.
+    /// Submits the item with `transition`. `before` converts the old word. From the converted word, this function
+    /// learns which entry the submission uses again (*revives*) or leaves behind.
     #[cold]
     fn queue_slowly(
         &self,
@@ -231,7 +232,7 @@ impl<E: HasTicket, T: PartialEq, C> ItemCell<E, T, C> {
 
     /// Drops an entry instead of running it. The entry has this ticket, and was popped from a list of `shard`. Returns
     /// whether the item was pending with this entry, and whether the item is over. If the item is over, the caller
-    /// frees it. Otherwise the item may be freed at any moment.
+    /// frees it. Otherwise another thread may free the item at any moment.
     #[cold]
     pub(crate) fn abandon(&self, shard: ShardId, ticket: Option<Ticket>) -> (bool, bool) {
         self.add_handle();
@@ -248,15 +249,15 @@ impl<E: HasTicket, T: PartialEq, C> ItemCell<E, T, C> {
         let (taken, waiting) = self.take_back(&mut slow_state, would_have_run);
         drop(slow_state);
         tell(waiting);
-        // An entry that was popped from a list is not kept, and an item that is pending by an entry has no timer. So
-        // this statement drops at most a carried value. The thread holds no lock at this point.
+        // An item that was pending with the popped entry keeps no entry and has no timer. So this statement drops at
+        // most a carried value. The thread holds no lock at this point.
         drop(taken);
         (would_have_run, self.drop_handle())
     }
 
     /// Ends the run. If the item is not put back, calls `tells` before it wakes the threads and tasks that wait for the
-    /// run. If the item is put back, the caller has the entry of the next run, so a task that is woken here must not
-    /// wait for that run in its waker.
+    /// run. If the item is put back, the caller holds the entry of the next run. So the waker of a task that is woken
+    /// here must not wait for the next run.
     #[inline]
     pub(crate) fn end(&self, tells: impl FnOnce()) -> Ended<E> {
         let (end, over) = self.update(|state| {
@@ -295,19 +296,19 @@ impl<E: HasTicket, T: PartialEq, C> ItemCell<E, T, C> {
         }
     }
 
-    /// Adds a handle. A thread that has no handle also calls this before it uses the slow-path state. Otherwise another
-    /// thread could free the item after the transition, although this thread still holds the item's lock.
+    /// Adds a handle. A thread that has no handle also calls this function before it uses the slow-path state.
+    /// Otherwise another thread could free the item while the thread without a handle still holds the item's lock.
     pub(crate) fn add_handle(&self) {
         self.update(|state| match state.add_handle() {
             Some(next) => (next, ()),
             // Only a broken program reaches this number of handles. The standard library's reference counts also abort
-            // in this case.
+            // the process when they become too high.
             None => std::process::abort(),
         });
     }
 
-    /// Drops a handle. Returns whether the item is over. If the item is over, the caller frees it. Otherwise the item
-    /// may be freed at any moment.
+    /// Drops a handle. Returns whether the item is over. If the item is over, the caller frees it. Otherwise another
+    /// thread may free the item at any moment.
     #[must_use]
     pub(crate) fn drop_handle(&self) -> bool {
         self.update(|state| {

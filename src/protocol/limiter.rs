@@ -50,7 +50,7 @@ pub(crate) struct Listed {
 pub(crate) struct Left {
     pub(crate) slot: Slot,
     /// Whether the limiter is flushing. If the limiter is flushing and the item has no ticket, a flush has counted the
-    /// item. Then the caller [reports](super::flush::Unreported::report) the item.
+    /// item. The caller then [reports](super::flush::Unreported::report) the item.
     pub(crate) was_counted: bool,
 }
 
@@ -84,8 +84,8 @@ impl LimiterCell {
         Admission::from_bits(self.word.load(Ordering::Relaxed))
     }
 
-    /// Returns the number of items that were accepted and are not done. This number is a hint. It includes the held
-    /// items that the word does not count.
+    /// Returns the number of items that were accepted and are not done. This number is a hint. The number includes the
+    /// held items that the word does not count.
     pub(crate) fn len(&self) -> u64 {
         let uncounted = self.held.load(Ordering::Relaxed).saturating_sub(HELD_AS_COMING);
         self.in_flight() + uncounted
@@ -122,15 +122,15 @@ impl LimiterCell {
         self.admit_by(Admission::admit_unless_full)
     }
 
-    /// Admits an item that the intake `by` lets in, unless the limiter's own intake is shut or is stricter than `by`.
-    /// The caller counts the item in the queue's `CountedItems`.
+    /// Admits an item that the intake `by` permits. Refuses the item if the limiter's own intake is shut or is stricter
+    /// than `by`. The caller counts the item in the queue's `CountedItems`.
     #[cold]
     pub(crate) fn admit_counted(&self, by: Intake) -> Came {
         self.admit_by(|word| word.admit_counted(by))
     }
 
-    /// Repeats an admission under the lock of the queue's flushes: [`admit_counted`](Self::admit_counted) if an intake
-    /// is given, and otherwise [`admit`](Self::admit).
+    /// Repeats an admission under the lock of the queue's flushes. The admission is
+    /// [`admit_counted`](Self::admit_counted) if an intake is given, and [`admit`](Self::admit) otherwise.
     #[cold]
     pub(crate) fn admit_beside_flush(&self, by: Option<Intake>) -> Came {
         self.admit_by(|word| match by {
@@ -139,7 +139,7 @@ impl LimiterCell {
         })
     }
 
-    /// Admits an item whose issuer runs it without delay. The item is admitted only if it gets a slot.
+    /// Admits an item that the issuer itself runs without delay. The item is admitted only if it gets a slot.
     #[cold]
     pub(crate) fn admit_here(&self) -> Came {
         self.admit_by(Admission::admit_here)
@@ -181,16 +181,16 @@ impl LimiterCell {
         self.update(|word| (word.with_max(max).with_intake(intake), ()));
     }
 
-    /// Takes a free slot for a listed item, if a slot is free and an item is listed. Returns whether it took a slot. If
-    /// so, the caller starts the list's first item, and calls this function again.
+    /// Takes a free slot for a listed item, if a slot is free and an item is listed. Returns whether the call took a
+    /// slot. If the result is true, the caller starts the list's first item, and calls this function again.
     #[must_use]
     pub(crate) fn start_listed(&self) -> bool {
         self.update(Admission::start_listed) == Slot::Handed
     }
 
     /// Counts a listed item as active, even if the number of active items then exceeds the limit. The intake was shut
-    /// before the call. Returns whether the call counted an item. If it did, the caller pops the list's first item,
-    /// completes that item without a run, and calls this function again.
+    /// before the call. Returns whether the call counted an item. If the result is true, the caller pops the list's
+    /// first item, completes that item without a run, and calls this function again.
     #[must_use]
     pub(crate) fn recall(&self) -> bool {
         self.update(Admission::recall) == Slot::Handed
@@ -244,8 +244,8 @@ impl LimiterCell {
         self.update(Admission::begin_flush)
     }
 
-    /// Ends the flushing of this limiter, because all counted items are done. After that, new items need no ticket. The
-    /// caller holds the lock of the queue's flushes.
+    /// Ends the flushing of this limiter, because all counted items are done. New items of the limiter then need no
+    /// ticket. The caller holds the lock of the queue's flushes.
     pub(crate) fn end_flush(&self) {
         self.update(Admission::end_flush);
     }
@@ -253,8 +253,8 @@ impl LimiterCell {
     /// Holds back a coming item until [`list_held`](Self::list_held) counts the item as listed. The caller holds the
     /// lock of the queue's flushes.
     ///
-    /// While items are held, at least one of them is counted as coming. So the limiter does not count as empty, and no
-    /// other item overtakes a held item.
+    /// While items are held, the word counts at least one of them as coming. So the limiter does not count as empty,
+    /// and no other item overtakes a held item.
     #[cold]
     pub(crate) fn hold(&self) {
         if self.held.fetch_add(1, Ordering::Relaxed) >= HELD_AS_COMING {

@@ -7,14 +7,14 @@
 //! * second owner: makes a later transition, then takes the closure or the result, or frees the cell. The second owner
 //!   sees everything that the first owner did.
 //!
-//! The only owner of a detached cell is the worker, which needs no read-modify-write. The worker's `load` acquires, and
-//! pairs with the release of the handle's last step:
+//! The only owner of a detached cell, whose handle is gone, is the worker. The worker needs no read-modify-write. The
+//! worker's `load` acquires, and pairs with the release of the handle's last step:
 //!
 //! * handle: uses the cell, then `detach`;
 //! * worker: sees in `load` that the cell is detached; frees the cell, after the handle's last use.
 //!
 //! Likewise, after the worker has made its last transition, the handle is the only owner. The load in `leave` acquires,
-//! and pairs with the release of that transition.
+//! and pairs with the release of the worker's last transition.
 //!
 //! **Tasks.** A task that awaits the handle leaves an [`Alarm`] under the cell's key, and sets the *awaited* bit while
 //! [`wakers`] holds its lock. The thread that ends the item clears the bit, and rings the alarm if the bit was set. If
@@ -26,22 +26,22 @@
 //! * issuer of another item: gets a cell at the same address, and its task leaves an alarm;
 //! * handle: removes the alarm of that task, which is then never woken.
 //!
-//! **Stops.** A running item can listen for a stop request by its handle. To do so, the item leaves an alarm under the
-//! cell's *stop key*, and sets the *listens* bit while [`wakers`] holds its lock. When the handle asks the item to
+//! **Stops.** A running item can listen for a stop request from its handle. To listen, the item leaves an alarm under
+//! the cell's *stop key*, and sets the *listens* bit while [`wakers`] holds its lock. When the handle asks the item to
 //! stop, the handle rings the alarm if it sees the *listens* bit. If the handle does not see the bit, the item learns
 //! of the request when it tries to set the bit. The worker removes the alarm before it finishes the item. A handle that
 //! is dropped removes the alarm before it detaches, because another item may get the cell afterwards. The effect of the
-//! alarm may be final, so a late ring must not reach the alarm of another item. The handle is the only object that
-//! rings the stop key, and the cell stays in memory while the handle exists. The stop key is an odd address, which is
-//! the key of no other object.
+//! alarm may be final, so a late ring must not reach the alarm of another item. Only the handle rings the alarm under
+//! the stop key, and the cell stays in memory while the handle exists. The stop key is an odd address, which is the key
+//! of no other object.
 
 use crate::policy::one_shot::{Finish, Listen, OneShotState, Stop, Take, Waiting};
 use crate::sys::sync::{AtomicU64, Ordering, fence_after_update};
 use crate::sys::wait::{self, Until};
 use crate::sys::wakers::{self, Alarm, Watcher};
 
-/// The state word. It says which of the two owners, the worker and the handle, has the closure, the result and the cell
-/// itself.
+/// The state word of a one-shot. The word says which of the two owners, the worker and the handle, has the closure, the
+/// result and the cell itself.
 #[derive(Debug)]
 pub(crate) struct OneShotCell(AtomicU64);
 
@@ -84,7 +84,8 @@ impl OneShotCell {
     }
 
     /// Finishes the item as cancelled. The caller has taken the closure, and has dropped it instead of running it.
-    /// Apart from that, this call is like [`finish`](Self::finish). `late` says whether the item's deadline had passed.
+    /// Apart from that, this function does the same as [`finish`](Self::finish). `late` says whether the item's
+    /// deadline had passed.
     pub(crate) fn abandon(&self, late: bool) -> Finish {
         self.update(|state| state.abandon(late))
     }
@@ -117,8 +118,9 @@ impl OneShotCell {
         self.update(|state| state.cancel(late))
     }
 
-    /// Cancels the item on behalf of the handle, if the item's closure has not begun. Otherwise asks the running item
-    /// to stop. If the item was cancelled, returns the waiting thread and task, which the caller wakes.
+    /// Cancels the item on behalf of the handle, if the item's closure has not begun. If the closure has begun, asks
+    /// the running item to stop. If the item was cancelled, returns the waiting thread and task, which the caller
+    /// wakes.
     pub(crate) fn stop(&self) -> Option<Waiting> {
         match self.update(OneShotState::stop) {
             Stop::Cancelled(waiting) => return Some(waiting),
@@ -129,7 +131,7 @@ impl OneShotCell {
     }
 
     /// Stores the alarm of the running item. The alarm rings when the handle asks the item to stop. Returns false if
-    /// the handle has already asked. If the handle is gone, the alarm is dropped, and never rings.
+    /// the handle has already asked the item to stop. If the handle is gone, the alarm is dropped, and never rings.
     pub(crate) fn listen(&self, alarm: Alarm) -> bool {
         let mut listen = Listen::Alone;
         wakers::watch(self.stop_key(), Watcher::ONLY, alarm, || {
@@ -154,7 +156,7 @@ impl OneShotCell {
             let (seen, next) = (state.into_bits(), next.into_bits());
             match self.0.compare_exchange_weak(seen, next, Ordering::AcqRel, Ordering::Acquire) {
                 Ok(_) => return last,
-                // In the meantime, the item may have ended, or may have begun to listen.
+                // In the meantime, the item may have ended, or may have begun to listen for a stop request.
                 Err(actual) => state = OneShotState::from_bits(actual),
             }
         }
@@ -176,7 +178,8 @@ impl OneShotCell {
     }
 
     /// Notes that the handle's thread is about to sleep until the item has ended. Returns false if the item has already
-    /// ended. Otherwise the caller then [sleeps](Self::wait_unless), or calls [`does_not_wait`](Self::does_not_wait).
+    /// ended. If the result is true, the caller then [sleeps](Self::wait_unless), or calls
+    /// [`does_not_wait`](Self::does_not_wait).
     pub(crate) fn will_wait(&self) -> bool {
         let will = self.update(OneShotState::wait);
         fence_after_update(); // with the fence of a thread that makes a part of a fork, and then reads this word

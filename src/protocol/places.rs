@@ -1,24 +1,25 @@
 //! The cell of a queue's [`Places`], and the line of issuers that wait for a place.
 //!
-//! An issuer that finds no place takes the lock of the line. Then it does one of two things in a single step: it takes
-//! a place that has become free, or it sets the *line* bit. If it sets the bit, it joins the line. A thread that gives
-//! a place back learns in the same step whether the bit is set. If the bit is set, the thread takes the lock, and hands
-//! free places to the first issuers in line. If the issuer looked for a place in one step and set the bit in another
-//! step, this could happen:
+//! An issuer that finds no place takes the lock of the line. Then the issuer does one of two things in a single step:
+//! it takes a place that has become free, or it sets the *line* bit. If the issuer sets the bit, it joins the line. A
+//! thread that gives a place back learns in the same step whether the bit is set. If the bit is set, the thread takes
+//! the lock, and hands free places to the first issuers in line. If the issuer looked for a free place in one step and
+//! set the bit in another step, this could happen:
 //!
 //! * issuer: finds no place;
 //! * other thread: gives a place back; sees no line;
 //! * issuer: joins the line, although a place is free. No thread hands this place to the issuer.
 //!
-//! To shut the queue, a thread first shuts the queue's intakes, and then refuses all issuers in line. An issuer first
-//! joins the line, and then checks that the queue is open. Both threads take the lock of the line. So either the
-//! shutting thread finds the issuer in line, or the issuer sees that the queue is shut.
+//! To shut the queue, a thread first shuts the queue's intakes, which then admit no more items. Next, the thread
+//! refuses all issuers that wait in the line. An issuer first joins the line, and then checks that the queue is open.
+//! Both threads take the lock of the line. So either the shutting thread finds the issuer in line, or the issuer sees
+//! that the queue is shut.
 //!
 //! The count of places orders no other accesses, so all accesses to it are relaxed. The lock orders the line, and the
 //! turn's [`Signal`] orders the end of a turn.
 //!
-//! An issuer may get a place at the moment at which it gives up waiting. It then owns the place, and gives the place
-//! back.
+//! An issuer may get a place at the moment at which it gives up waiting. Such an issuer owns the place, and gives the
+//! place back.
 
 use std::collections::VecDeque;
 
@@ -34,7 +35,7 @@ pub(crate) struct PlacesCell {
     line: Mutex<VecDeque<Arc<Turn>>>, // K
 }
 
-/// An issuer's turn in the line.
+/// The turn of an issuer that waits in the line for a place.
 #[derive(Debug)]
 pub(crate) struct Turn {
     /// Whether the issuer has got a place. A thread writes this field under the lock of the line, before it sets the
@@ -64,14 +65,14 @@ impl PlacesCell {
         self.word.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_ok()
     }
 
-    /// Takes up to `places` places, as far as places are free. Returns the number of places that it took.
+    /// Takes up to `places` places, as far as places are free. Returns the number of places that the call took.
     pub(crate) fn take_many(&self, max: u64, places: u64) -> u64 {
         self.update(|word| word.take_many(max, places))
     }
 
-    /// Takes a place, or joins the line. If the queue is shut, `check` returns an error. In this case, `reserve`
-    /// returns the error, and whether the issuer has got a place in the meantime. If the issuer has got a place, it
-    /// gives the place back.
+    /// Takes a place, or joins the line. `check` returns an error if the queue is shut. `reserve` then returns this
+    /// error, and also whether the issuer has got a place in the meantime. An issuer that has got a place gives it back
+    /// after the call.
     #[cold]
     pub(crate) fn reserve<E>(
         &self,
@@ -97,9 +98,9 @@ impl PlacesCell {
         let mut line = self.line.lock();
         match line.iter().position(|other| std::ptr::eq(&**other, &**turn)) {
             Some(place) => {
-                // The bit may stay set although the line is empty now. While all places are taken, a set bit does no
-                // harm: the thread that gives the next place back clears the bit. If the number of places can change,
-                // the caller of this function calls `hand`, which clears the bit.
+                // The *line* bit may stay set although the line is empty now. While all places are taken, a set bit
+                // does no harm: the thread that gives the next place back clears the bit. If the number of places can
+                // change, the caller of this function calls `hand`, which clears the bit.
                 line.remove(place);
                 false
             }

@@ -52,7 +52,7 @@ impl PodBits {
     }
 }
 
-/// Sets a bit of a word. The conditions are those of [`PodBits::set`].
+/// Sets a bit of a word. The caller fulfils the same conditions as a caller of [`PodBits::set`].
 #[inline]
 pub(super) fn set(word: &AtomicU64, bit: usize) {
     let bit = 1 << bit;
@@ -62,7 +62,7 @@ pub(super) fn set(word: &AtomicU64, bit: usize) {
     }
 }
 
-/// Clears a bit of a word. The conditions are those of [`PodBits::clear`].
+/// Clears a bit of a word. The caller fulfils the same conditions as a caller of [`PodBits::clear`].
 pub(super) fn clear(word: &AtomicU64, bit: usize) {
     word.fetch_and(!(1_u64 << bit), Ordering::AcqRel);
     fence(Ordering::SeqCst); // pairs with the fence before the call of `set`

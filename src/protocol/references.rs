@@ -6,7 +6,7 @@
 //! A thread that has a reference can take another reference. A thread without a reference finds the queue in the
 //! executor's register. After the last reference was given up, the queue leaves the register, under the register's
 //! lock, and is then freed. So until the queue has left the register, a thread may find the queue although the queue
-//! has no reference left. In that case, the thread gets no reference.
+//! has no reference left. A thread that finds a queue without references gets no reference.
 //!
 //! The step that gives up a reference is a release and an acquire:
 //!
@@ -37,8 +37,8 @@ impl ReferenceCount {
         self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, count).is_ok()
     }
 
-    /// Gives up a reference. Returns true if this was the last reference. Then the caller frees the queue. Otherwise
-    /// another thread may free the queue at any moment.
+    /// Gives up a reference. Returns true if this was the last reference. The caller then frees the queue. If this was
+    /// not the last reference, another thread may free the queue at any moment.
     #[must_use]
     pub(crate) fn release(&self) -> bool {
         let before = self.0.fetch_sub(1, Ordering::AcqRel);

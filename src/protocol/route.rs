@@ -1,35 +1,35 @@
 //! The cell of a route, which leads a shard's items to a pool. The route can be turned to another pool at any time, and
 //! the items still keep their order.
 //!
-//! The word is the address of a pool. Its lowest bit says that the route is *plugged*. While the route is plugged, it
-//! holds new entries back, in their order. A turn plugs the route if an entry may still lie in the former pool. Then
-//! the route holds new entries back until all earlier entries have left the former pool's worklist. A *marker* shows
-//! when the earlier entries have left: the turn pushes this special entry to the end of that worklist. The worker that
-//! pops the last marker releases the held entries, and opens the route.
+//! The word is the address of a pool. The lowest bit of the word says that the route is *plugged*. While the route is
+//! plugged, it holds new entries back, in their order. A turn plugs the route if an entry may still lie in the former
+//! pool. The route then holds new entries back until all earlier entries have left the former pool's worklist. The turn
+//! pushes a special entry, the *marker*, to the end of that worklist. A popped marker shows that the earlier entries
+//! have left. The worker that pops the last marker releases the held entries, and opens the route.
 //!
-//! While a route is plugged, only late entries (see below) are pushed to the pool that it leads to. So when a plugged
-//! route is turned away from a pool, that pool may need no marker. The pool needs a marker only if the route was open
-//! at some time while it led to this pool.
+//! While a route is plugged, issuers push only late entries (see below) to the pool to which the route leads. So when a
+//! plugged route is turned away from a pool, that pool may need no marker. The pool needs a marker only if the route
+//! was open at some time while it led to this pool.
 //!
 //! **Late entries.** A push takes no lock. So an issuer can read the address of the former pool before the turn, and
-//! push its entry behind the marker. Two fences ensure that such an entry does not stay unnoticed: the fence in
-//! [`turn`](RouteCell::turn), and the fence of [`RunningCell::pushed`](super::running::RunningCell::pushed) after the
-//! push. Without the fences, this could happen:
+//! push its entry behind the marker. Two fences ensure that an entry behind the marker does not stay unnoticed: the
+//! fence in [`turn`](RouteCell::turn), and the fence of [`RunningCell::pushed`](super::running::RunningCell::pushed)
+//! after the push. Without the fences, this could happen:
 //!
-//! * issuer: reads the route; pushes to the former pool; reads the route again: it still leads there;
-//! * turning thread: changes the word; looks for entries in the former pool, or pushes the marker. The issuer's entry
-//!   was not there yet at that moment.
+//! * issuer: reads the route; pushes to the former pool; reads the route again: the route still leads to that pool;
+//! * turning thread: changes the word; looks for entries in the former pool, or pushes the marker. At that moment, the
+//!   issuer's entry is not in the pool yet.
 //!
-//! With the fences, either the entry lies before the marker, or the issuer finds that the route was turned. In the
-//! second case, the issuer pushes a marker of its own ([`late`](RouteCell::late)) before the submission returns. So the
-//! route holds back all entries that are submitted after this submission has returned. If the route was open, `late`
-//! plugs it. In that case, the pool to which the route leads may already contain entries. These entries come before the
-//! held entries.
+//! With the fences, either the entry lies before the marker, or the issuer finds that the route was turned. An issuer
+//! that finds a turned route pushes a marker of its own ([`late`](RouteCell::late)) before the submission returns. So
+//! the route holds back all entries that are submitted after this submission has returned. If the route was open,
+//! `late` plugs it. The pool to which the route leads may then already contain entries, which come before the held
+//! entries.
 //!
 //! Some issuers cannot read the route again after their push, because the shard may be freed as soon as their entry is
 //! gone. These issuers read the pool's [`RouteEpoch`] instead.
 //!
-//! **Opening.** Under the lock, the held entries are pushed before the word is opened:
+//! **Opening.** Under the lock, a worker pushes the held entries before it opens the word:
 //!
 //! * worker: pushes the held entries, then opens the word (release);
 //! * issuer: finds the word open (acquire), then pushes. So the issuer's entry comes after the held entries.
@@ -38,7 +38,7 @@
 //! of other queues, and the route's word has a second tag. With this tag, the route does not look open to the fast path
 //! of a submission. So the fast path need not check whether the queue has a weight. The slow path then puts the entry
 //! into the queue's own line in the pool, and not on the worklist. Turns of the route and late entries are handled as
-//! above, with markers in that line.
+//! described above, but the markers lie in the queue's line.
 //!
 //! A *user*, which is a value of type `U`, keeps a pool open. The route has a user of the pool to which it leads. The
 //! route also has a user of each former pool, until the route's entries have left that pool. `E` is the type of an
@@ -63,11 +63,11 @@ struct Plug<E, U> {
     /// The number of markers that were pushed and not yet popped. The route is plugged while this number is not zero.
     markers: usize,
     held: VecDeque<E>,
-    /// Whether the route has been open at any time since it was turned to its present pool. If so, that pool may
-    /// contain entries.
+    /// Whether the route has been open at any time since it was turned to its present pool. If it has been open, that
+    /// pool may contain entries.
     was_open: bool,
     user: U,
-    /// The former users of this route. Each of them keeps open a pool whose worklist has a marker of this route.
+    /// The former users of this route. Each former user keeps open a pool whose worklist has a marker of this route.
     left: Vec<U>,
 }
 
@@ -103,7 +103,7 @@ impl RouteEpoch {
         self.0.load(Ordering::Acquire)
     }
 
-    /// Counts a turn of a route away from this pool. The caller issues a fence afterwards.
+    /// Counts a turn of a route away from this pool. The caller issues a fence after the call.
     pub(crate) fn advance(&self) {
         self.0.fetch_add(1, Ordering::Release);
     }
@@ -137,7 +137,7 @@ impl<P, E, U> RouteCell<P, E, U> {
     /// Returns the pool in which the entries take turns. Returns `None` while the route is plugged. If the entries go
     /// to a worklist, always returns `None`.
     pub(crate) fn open_for_turns(&self) -> Option<*const P> {
-        // Acquire: for the same reason as in `open`.
+        // The load acquires for the same reason as in `open`.
         let word = self.word.load(Ordering::Acquire);
         (word.addr() & TAGS == TAKES_TURNS).then_some(untagged(word))
     }
@@ -149,7 +149,7 @@ impl<P, E, U> RouteCell<P, E, U> {
 
     /// Returns whether the route now leads to another pool, or is plugged. The caller has pushed an entry to `pool`,
     /// and has then issued a fence. The answer must also be true if the route has come back to `pool` and is plugged.
-    /// Otherwise the route could be turned away from `pool` again without a marker behind that entry.
+    /// Otherwise a later turn away from `pool` might push no marker behind the caller's entry.
     #[inline]
     pub(crate) fn has_left(&self, pool: *const P) -> bool {
         self.word.load(Ordering::Relaxed).addr() != self.opened(pool).addr()
@@ -219,8 +219,9 @@ impl<P, E, U> RouteCell<P, E, U> {
         plug.left.push(user);
     }
 
-    /// Notes that a marker was popped. If it was the last marker, pushes each held entry with `push` to the pool to
-    /// which the route leads, and then opens the route. Returns the users of the pools that the route no longer needs.
+    /// Notes that a marker was popped. If this was the route's last marker, pushes each held entry with `push` to the
+    /// pool to which the route leads, and then opens the route. Returns the users of the pools that the route no longer
+    /// needs.
     pub(crate) fn marker_popped(&self, mut push: impl FnMut(*const P, E)) -> Vec<U> {
         let mut plug = self.plug.lock();
         debug_assert!(plug.markers > 0, "more markers were popped than pushed");
@@ -234,7 +235,7 @@ impl<P, E, U> RouteCell<P, E, U> {
         std::mem::take(&mut plug.left)
     }
 
-    /// Opens the route, which leads to this pool. No held entry is left.
+    /// Opens the route, which leads to this pool. The route holds no entry any more.
     fn unplug(&self, plug: &mut Plug<E, U>, pool: *const P) {
         plug.was_open = true;
         self.word.store(self.opened(pool), Ordering::Release);

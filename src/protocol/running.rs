@@ -1,9 +1,9 @@
 //! The cell of a pool's [`Running`] word. The word tells an issuer whether to wake a worker, and tells a woken worker
 //! whether it may start.
 //!
-//! This cell has several handshakes, and [`crowded`](super::crowded) has two more. In each handshake, each of two
-//! threads makes a write, and then reads a location that the other thread writes. At least one of the two threads must
-//! see the other thread's write.
+//! This header describes several handshakes of the cell, and [`crowded`](super::crowded) and [`forks`](super::forks)
+//! describe more. In each handshake, each of two threads makes a write, and then reads a location that the other thread
+//! writes. At least one of the two threads must see the other thread's write.
 //!
 //! * **Push against leave.** A worker no longer counts as running, because it blocks, goes idle, or begins a
 //!   CPU-intensive item. Fences in [`pushed`](RunningCell::pushed) and [`look`](RunningCell::look) forbid these steps:
@@ -24,8 +24,8 @@
 //!   woken. The fences in `kept` and `check_rarely` forbid these steps:
 //!   * worker: puts an entry on its own list; reads the word: the manager checks the pool often;
 //!   * manager: sets the bit; reads the worker's list: it is empty. So the entry may wait until the next rare check.
-//! * **Push against the end of briskness.** A pool stops being [brisk](crate::policy::brisk). The fences in `pushed`
-//!   and [`not_brisk`](RunningCell::not_brisk) forbid these steps:
+//! * **Push against the end of briskness.** A pool stops being [brisk](crate::policy::brisk), because its items are no
+//!   longer short and many. The fences in `pushed` and [`not_brisk`](RunningCell::not_brisk) forbid these steps:
 //!   * issuer: pushes an item; reads the word: the pool is brisk, so the issuer wakes no worker and offers nothing;
 //!   * other thread: changes the word; reads the worklist: it is empty, so this thread also wakes no worker and offers
 //!     nothing.
@@ -37,7 +37,7 @@
 //!   * manager: sets the short bit. So no worker runs, and the manager does not know this.
 //!
 //! `SeqCst` accesses to the word could not replace the fences, because they would not order the accesses to the
-//! worklist. Those accesses only acquire and release.
+//! worklist. The accesses to the worklist only acquire and release.
 
 use crate::policy::concurrency::{Kick, Reserved, Running};
 use crate::sys::sync::{AtomicU64, Ordering, fence, fence_after_update};
@@ -56,9 +56,9 @@ impl RunningCell {
         Running::from_bits(self.0.load(Ordering::Relaxed))
     }
 
-    /// Decides what the caller does about an item that it has just made visible to workers. The caller has used a
-    /// read-modify-write for this. A push to the worklist reserves its place with a read-modify-write, because the
-    /// worklist has several producers. A push to the sideline takes a lock.
+    /// Decides what the caller does about an item that it has just made visible to workers. The caller has made the
+    /// item visible with a read-modify-write. A push to the worklist reserves its place with a read-modify-write,
+    /// because the worklist has several producers. A push to the sideline takes a lock.
     #[inline]
     pub(crate) fn pushed(&self) -> Kick {
         fence_after_update(); // with `look`; see the module
@@ -76,12 +76,12 @@ impl RunningCell {
     }
 
     /// Reserves a worker for forks, if the pool wants a worker for them. Before the call, one of two things has
-    /// happened. The caller has made a fork and called [`ForkBits::set`](super::forks::ForkBits::set). Or the caller
-    /// has lowered the word, then issued a fence, and then found forks.
+    /// happened. Either the caller has made a fork and called [`ForkBits::set`](super::forks::ForkBits::set). Or the
+    /// caller has lowered the word, then issued a fence, and then found forks.
     ///
-    /// `joining` returns the number of the pool's threads that wait for forks. A thread that begins to wait raises this
-    /// number before it lowers the word. The loads of the word acquire, so if this call sees the lower word, `joining`
-    /// returns the higher number.
+    /// `joining` returns the number of the pool's threads that wait for forks. A thread that begins to wait for a fork
+    /// raises this number before it lowers the word. The loads of the word acquire, so if this call sees the lowered
+    /// word, `joining` returns the raised number.
     #[cold]
     pub(crate) fn reserve_for_fork(&self, joining: impl Fn() -> u64) -> Option<Reserved> {
         let mut seen = self.0.load(Ordering::Acquire);
@@ -95,15 +95,16 @@ impl RunningCell {
         }
     }
 
-    /// Decides what the caller does about pending work. The caller has already changed the word: for example, it has
-    /// left the count, used up a reservation, or cleared the watched bit.
+    /// Decides what the caller does about pending work. The caller has already changed the word: for example, the
+    /// caller has left the count, used up a reservation, or cleared the watched bit.
     #[inline]
     pub(crate) fn look(&self, has_work: impl FnOnce() -> bool) -> Kick {
         self.look_and(Running::kick, has_work)
     }
 
-    /// Decides like [`look`](Self::look), but may wake a worker even if the pool is brisk. The caller uses this if a
-    /// worker of the pool no longer needs its CPU, or if items may wait behind a long item.
+    /// Decides like [`look`](Self::look), but may wake a worker even if the pool is brisk (its items are short and
+    /// many). A thread calls this function if a worker of the pool no longer needs its CPU, or if items may wait behind
+    /// a long item.
     #[inline]
     pub(crate) fn look_for_another(&self, has_work: impl FnOnce() -> bool) -> Kick {
         self.look_and(Running::kick_anyway, has_work)
@@ -112,10 +113,10 @@ impl RunningCell {
     /// Decides like [`look`](Self::look), for a caller that has just told the manager that the pool starves. The answer
     /// is never [`Kick::Starve`].
     ///
-    /// The manager may have set the short bit again, because a woken worker is on its way. If this worker starts, it
-    /// looks for work later. If its reservation is dropped, the thread that drops the reservation looks for work. Until
-    /// one of the two happens, the caller must not tell the manager again. Otherwise the caller and the manager would
-    /// repeat these steps until the worker gets a CPU.
+    /// The manager may have set the short bit again, because a woken worker is on its way. If the woken worker starts,
+    /// it looks for work later. If its reservation is dropped, the thread that drops the reservation looks for work.
+    /// Until the worker starts or the reservation is dropped, the caller must not tell the manager again. Otherwise the
+    /// caller and the manager would repeat these steps until the worker gets a CPU.
     #[cold]
     pub(crate) fn look_further(&self, has_work: impl FnOnce() -> bool) -> Kick {
         self.look_and(Running::kick_further, has_work)
@@ -139,7 +140,8 @@ impl RunningCell {
     }
 
     /// Decides what the caller does about pending work. The common answer, "enough", costs one load. The loaded word
-    /// may be out of date. This does no harm, because a thread that lowers the word checks for work afterwards.
+    /// may be out of date. An outdated word does no harm, because a thread that lowers the word checks for work
+    /// afterwards.
     #[inline]
     fn kick(&self) -> Kick {
         self.decide(Running::kick)
@@ -204,15 +206,15 @@ impl RunningCell {
         self.update(Running::start)
     }
 
-    /// Gives up a reservation that no worker can serve. After that, the next push reserves a worker again.
+    /// Gives up a reservation that no worker can serve. The next push then reserves a worker again.
     #[cold]
     pub(crate) fn drop_reservation(&self, reserved: Reserved) {
         let _used_up = reserved;
         self.update(|word| (word.drop_reservation(), ()));
     }
 
-    /// Gives up these reservations with `give_up`, because no work is left. After each reservation, calls `look`, which
-    /// performs the [`look`](Self::look) that must follow.
+    /// Gives up these reservations with `give_up`, because no work is left. After each reservation, calls the argument
+    /// `look`, which looks for work as [`RunningCell::look`] does.
     ///
     /// If this function called `look` only once, after the last reservation, this could happen:
     ///
@@ -259,8 +261,8 @@ impl RunningCell {
     }
 
     /// Marks the pool as abandoned, so that it runs nothing any more. From now on, an issuer that pushes tries to wake
-    /// a worker, and thereby finds the mark that the sideline has. The caller has already marked the sideline, and
-    /// checks the worklist afterwards. The fences in `pushed` and `abandon` forbid these steps:
+    /// a worker, and thereby finds that the sideline is marked as abandoned. The caller has already marked the
+    /// sideline, and checks the worklist afterwards. The fences in `pushed` and `abandon` forbid these steps:
     ///
     /// * issuer: pushes an item; reads the word: the pool is saturated, so the issuer wakes no worker;
     /// * caller: marks the word; reads the worklist: it is empty. So the item stays on the worklist for ever.
@@ -284,26 +286,27 @@ impl RunningCell {
     }
 
     /// Notes that the manager checks the pool often from now on. Returns whether the manager checked the pool rarely
-    /// before. If so, and if the caller is not the manager, the caller tells the manager of the change.
+    /// before. If the result is true and the caller is not the manager, the caller tells the manager of the change.
     #[cold]
     pub(crate) fn check_often(&self) -> bool {
         self.update(Running::check_often)
     }
 
-    /// Notes that the pool's items are short. Returns whether the caller must tell the manager to watch the pool and
-    /// to check it often.
+    /// Notes that the pool's items are short and many. Returns whether the caller must tell the manager to watch the
+    /// pool and to check it often.
     #[cold]
     pub(crate) fn brisk(&self) -> bool {
         self.update(Running::brisk)
     }
 
-    /// Notes that the manager checks the pool. Returns whether the pool is brisk. If so, the next check comes soon.
+    /// Notes that the manager checks the pool. Returns whether the pool is brisk. If the pool is brisk, the manager
+    /// soon checks it again.
     pub(crate) fn checked(&self) -> bool {
         self.update(Running::checked)
     }
 
-    /// Notes that the pool's items are not short any more. Returns whether the pool was brisk. If it was, the caller
-    /// wakes workers for the backlog and offers the backlog, as after a push.
+    /// Notes that the pool's items are no longer short and many. Returns whether the pool was brisk. If the pool was
+    /// brisk, the caller wakes workers for the backlog, and offers the backlog to siblings, as after a push.
     #[cold]
     pub(crate) fn not_brisk(&self) -> bool {
         let was_brisk = self.update(Running::not_brisk);
@@ -316,7 +319,7 @@ impl RunningCell {
         self.update(|word| (word.unwatch(), ()));
     }
 
-    /// Sets the pool's target, which is the number of workers that should run. If this changes the target,
+    /// Sets the pool's target, which is the number of workers that should run. If the call changes the target,
     /// [looks](Self::look) for work, because the pool may now need more workers, or may have more work than its workers
     /// can do.
     #[cold]
@@ -324,8 +327,8 @@ impl RunningCell {
         if self.update(|word| word.retarget(target)) { self.look(has_work) } else { Kick::Enough }
     }
 
-    /// Notes whether the pool is *covered*, which means that up to twice as many workers run as its target says. If
-    /// this changes the word, looks for work, as [`retarget`](Self::retarget) does.
+    /// Notes whether the pool is *covered*, which means that up to twice as many workers run as its target says. If the
+    /// call changes the word, looks for work, as [`retarget`](Self::retarget) does.
     #[cold]
     pub(crate) fn cover(&self, covers: bool, has_work: impl FnOnce() -> bool) -> Kick {
         if self.update(|word| word.cover(covers)) { self.look(has_work) } else { Kick::Enough }

@@ -1,15 +1,15 @@
-//! The count of a scope's items that are not over, and the sleep of the thread that waits for these items.
+//! Counts the items of a scope that are not over. The thread that waits for these items sleeps on the cell's address.
 //!
 //! The body of the scope counts as one item. So the count is not zero while the body can still spawn items. If items
 //! remain when the body leaves the count, the body's thread (the *waiter*) waits. The item that brings the count to
 //! zero wakes the waiter.
 //!
 //! The cell lies on the waiter's stack. The cell is gone as soon as the waiter has seen the count at zero. So an item
-//! does not access the cell after the item has left, and the wake-up uses the cell's address only as a key.
+//! does not access the cell after the item has left the count, and the wake-up uses the cell's address only as a key.
 //!
 //! Every call of `leave` releases and acquires, and the waiter's load acquires:
 //!
-//! * item: uses borrowed values, then leaves;
+//! * item: uses borrowed values, then calls `leave`;
 //! * waiter: sees the count at zero, then frees the values that the items had borrowed.
 
 use crate::sys::sync::{AtomicU64, Ordering};
@@ -52,7 +52,7 @@ impl ScopeCell {
         self.0.load(Ordering::Acquire) == 0
     }
 
-    /// Sleeps until the last item has left the count. The body has already left it.
+    /// Sleeps until the last item has left the count. The body has already left the count.
     pub(crate) fn wait(&self) {
         while !self.is_over() {
             wait::sleep(self.key(), || !self.is_over(), Until::FOREVER);

@@ -10,8 +10,8 @@ use crate::policy::idle_set::WorkerId;
 use crate::policy::search::Searching;
 use crate::sys::sync::{AtomicU64, Ordering};
 
-/// The word of a pool. It holds the number of the worker that searches, and the pool's *patience*: whether a search is
-/// worth its time.
+/// The word of a pool. The word holds the number of the worker that searches, and the pool's *patience*, which says
+/// whether a search is worth its time.
 #[derive(Debug)]
 pub(crate) struct SearchCell(AtomicU64);
 

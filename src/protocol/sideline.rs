@@ -7,10 +7,10 @@
 //! after the entries that were put back, and take turns with the entries of the worklist. The entries that were moved
 //! aside are the front of the worklist, so they wait for the worklist's turn.
 //!
-//! [`Sideline`] is inside the pool's lock. [`Shown`] is outside the lock, for threads that do not take the lock.
-//! `Shown` holds either the mark, or two values: the number of entries, and whether *turns are in force*. (While turns
-//! are in force, each worker takes the entry whose turn it is, from a line or from the worklist.) A thread that changes
-//! the sideline updates `Shown` before it releases the lock.
+//! The pool's lock protects [`Sideline`]. [`Shown`] is outside the lock, for threads that do not take the lock. `Shown`
+//! holds either the mark, or two values: the number of entries, and whether *turns are in force*. (While turns are in
+//! force, each worker takes the entry whose turn it is, from a line or from the worklist.) A thread that changes the
+//! sideline updates `Shown` before it releases the lock.
 //!
 //! * **Put back against leave.** The fences of [`RunningCell::pushed`](super::running::RunningCell::pushed) and
 //!   [`RunningCell::look`](super::running::RunningCell::look) forbid these steps, also for an entry that an issuer puts
@@ -20,14 +20,14 @@
 //!     woken for it.
 //! * **Put back against abandon.** Both steps happen under the lock. If the entry is put back first, the thread that
 //!   abandons the pool takes the entry. If the mark is set first, `put_back` returns the entry to its caller.
-//! * **Push against empty.** The thread that abandons the pool empties the worklist. Then it takes the lock, and makes
-//!   a note if the worklist is still empty. A pushing thread may find the mark in the running word after its push. The
-//!   pushing thread then takes the lock, too. If it finds the note, it gives up the worklist's entries itself.
-//!   Otherwise, it leaves its entry to the abandoning thread, which will find the entry. So the abandoning thread gives
-//!   up all entries that arrive before the note. It has counted them before the shutdown reports their number.
-//! * **Pop against abandon.** In `Shown`, the number of entries never replaces the mark. A worker that finds the
-//!   sideline empty does not update `Shown`, and a thread that changes the sideline after the mark was set shows the
-//!   mark again.
+//! * **Push against empty.** The thread that abandons the pool empties the worklist. Then this thread takes the lock,
+//!   and makes a note if the worklist is still empty. After its push, a thread may find the mark in the running word.
+//!   This pushing thread then takes the lock, too, and gives up the worklist's entries itself if it finds the note. If
+//!   there is no note, it leaves its entry to the abandoning thread, which will find the entry. So the abandoning
+//!   thread gives up all entries that arrive before the note, and counts them before the shutdown reports their number.
+//! * **Pop against abandon.** In `Shown`, the number of entries never replaces the mark that the pool is abandoned. A
+//!   worker that finds the sideline empty does not update `Shown`, and a thread that changes the sideline after the
+//!   mark was set writes the mark again.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -43,16 +43,16 @@ pub(crate) trait Bound {
     fn is_bound(&self) -> bool;
 }
 
-/// The entries and the mark, which are inside the pool's lock. See the module.
+/// The entries and the mark, which the pool's lock protects. See the module.
 #[derive(Debug)]
 pub(crate) struct Sideline<E> {
     /// The entries that were put back.
     entries: VecDeque<E>,
-    /// The entries that were moved aside. They come behind the entries that were put back.
+    /// The entries that were moved aside, which come behind the entries that were put back.
     moved: VecDeque<E>,
     /// The number of bound entries, which siblings may not take.
     bound: usize,
-    /// Whether the pool is abandoned. If so, the sideline stays empty.
+    /// Whether the pool is abandoned. The sideline of an abandoned pool stays empty.
     is_abandoned: bool,
     /// Whether the thread that abandons the pool has emptied the worklist.
     is_emptied: bool,
@@ -69,10 +69,10 @@ pub(crate) struct Shown {
     bound: AtomicU64,
 }
 
-/// The bit which says that turns are in force. Workers then take all entries under the lock, even if only the worklist
-/// has entries.
+/// The bit which says that turns are in force. While this bit is set, workers take all entries under the lock, even
+/// those of the worklist.
 const IN_FORCE: u64 = 1;
-/// The amount that one entry adds to the word.
+/// The amount that one entry adds to the word of [`Shown`].
 const ENTRY: u64 = 2;
 /// The mark that the pool is abandoned. The mark takes the place of the other values of the word.
 const ABANDONED: u64 = u64::MAX;
@@ -114,7 +114,7 @@ impl<E: Bound> Sideline<E> {
         self.entries.iter().chain(&self.moved).chain(self.turns.iter())
     }
 
-    /// Adds an entry before all others. Returns the entry if the pool is abandoned.
+    /// Adds an entry before all other entries. Returns the entry if the pool is abandoned.
     pub(crate) fn put_back(&mut self, entry: E, shown: &Shown) -> Result<(), E> {
         if self.is_abandoned {
             return Err(entry);
@@ -125,8 +125,8 @@ impl<E: Bound> Sideline<E> {
         Ok(())
     }
 
-    /// Moves an entry aside, behind all entries that were put back or moved aside. The caller has seen that the pool is
-    /// not abandoned, and calls [`show`](Self::show) afterwards.
+    /// Adds an entry that is moved aside, behind all entries that were put back or moved aside. The caller has seen
+    /// that the pool is not abandoned, and calls [`show`](Self::show) afterwards.
     pub(crate) fn push_back(&mut self, entry: E) {
         debug_assert!(!self.is_abandoned, "an entry was moved to the sideline of a pool that is abandoned");
         self.bound += usize::from(entry.is_bound());
@@ -178,7 +178,7 @@ impl<E: Bound> Sideline<E> {
                 self.show(shown);
                 return entry;
             }
-            // Other workers have emptied the worklist.
+            // Other workers have emptied the worklist in the meantime.
         }
         self.turns.forgive();
         self.show(shown);
@@ -213,8 +213,8 @@ impl<E: Bound> Sideline<E> {
 
     /// Returns the flow (a line or the worklist) from which a sibling gets the next entry. Returns `None` if no entry
     /// may leave the pool. The result may be the worklist even if no entry of the worklist may leave the pool. If
-    /// `worklist_gives` is false, the result is never the worklist. But while entries that were moved aside wait, the
-    /// worklist's flow keeps its place, so that it loses no time that it is due.
+    /// `worklist_gives` is false, the result is never the worklist. While entries that were moved aside wait, the
+    /// worklist keeps its place in the order of turns, and the CPU time that it is due.
     pub(crate) fn next_movable(&mut self, worklist_gives: bool) -> Option<FlowId> {
         if self.turns.is_in_force() {
             self.turns.next_movable(worklist_gives || !self.moved.is_empty(), worklist_gives)
@@ -272,7 +272,7 @@ impl<E: Bound> Sideline<E> {
         entries
     }
 
-    /// Writes the number of entries, or the mark, to `shown`.
+    /// Writes the number of entries, or the mark that the pool is abandoned, to `shown`.
     pub(crate) fn show(&self, shown: &Shown) {
         let entries = ENTRY * self.len() as u64;
         let in_force = if self.turns.is_in_force() { IN_FORCE } else { 0 };
@@ -305,7 +305,7 @@ impl Shown {
     /// Returns whether the sideline has entries.
     #[inline]
     pub(crate) fn has_entries(&self) -> bool {
-        // One comparison for `word >= ENTRY` and `word != ABANDONED`.
+        // This one comparison checks both `word >= ENTRY` and `word != ABANDONED`.
         self.word.load(Ordering::Acquire).wrapping_sub(ENTRY) < ABANDONED - ENTRY
     }
 
@@ -353,7 +353,7 @@ mod tests {
     }
 
     /// spec: B3.2: a sibling searches the pool, and finds that no entry of the worklist may leave the pool. So the
-    /// worklist keeps the time that it is due.
+    /// worklist keeps the CPU time that it is due.
     #[test]
     fn a_search_by_a_sibling_leaves_the_worklist_its_turns() {
         let (mut sideline, shown) = (Sideline::new(), Shown::new());

@@ -1,22 +1,23 @@
-//! An event that happens once. Any number of threads and tasks can wait for it.
+//! An event that happens once. Any number of threads and tasks can wait for the event.
 //!
 //! `set` releases and `is_set` acquires:
 //!
 //! * setting thread: makes its writes, then sets the signal;
 //! * waiting thread: finds the signal set, then sees the setting thread's writes.
 //!
-//! A task that waits leaves an alarm in [`wakers`] under the signal's key. Under the lock of `wakers`, it also sets a
-//! bit of the signal's word. From this bit, the setting thread learns whether there may be alarms.
+//! A task that waits leaves an alarm in [`wakers`] under the signal's key. Under the lock of `wakers`, the task also
+//! sets a bit of the signal's word. From this bit, the thread that sets the signal learns whether tasks may have left
+//! alarms.
 
 use crate::sys::sync::{AtomicU64, Ordering};
 use crate::sys::wait::{self, Until};
 use crate::sys::wakers::{self, Alarm, Watcher};
 
 const SET: u64 = 1 << 0;
-/// A task has left an alarm. If the task gives up its wait, the bit stays set.
+/// This bit says that a task has left an alarm. If the task gives up its wait, the bit stays set.
 const AWAITED: u64 = 1 << 1;
 
-/// A signal. The setting thread and the waiting threads share it.
+/// A signal, which the setting thread and the waiting threads share.
 #[derive(Debug)]
 pub(crate) struct Signal(AtomicU64);
 

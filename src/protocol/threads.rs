@@ -2,36 +2,37 @@
 //! gone.
 //!
 //! **Room.** If the manager finds no room for a worker, it asks in the same step to be told when there is room. When a
-//! worker leaves, it learns in the same step whether the manager has asked. If the manager looked for room in one step
-//! and asked in another step, this could happen:
+//! worker leaves, it learns in the same step whether the manager has asked for this notice. If the manager looked for
+//! room in one step and asked for the notice in another step, this could happen:
 //!
 //! * manager: finds no room;
 //! * worker: leaves; sees no request of the manager;
-//! * manager: asks. So there is room, and no thread tells the manager.
+//! * manager: asks for the notice. So there is room, but no thread tells the manager.
 //!
 //! **Request to give way.** Suppose that a pool starves while the executor has as many threads as its cap permits. Then
-//! a worker of another pool *gives way*: its thread ends. The manager first asks a busy worker to give way. Then it
-//! looks for an idle worker, under the lock of that worker's pool. If the manager finds an idle worker, that worker
-//! leaves instead of a busy one. A worker first becomes idle, under the same lock, and then reads whether the manager
-//! has asked. The order of the steps and the lock forbid this:
+//! a worker of another pool *gives way*: its thread ends. The manager first asks a busy worker to give way. Then the
+//! manager looks for an idle worker, under the lock of that worker's pool. If the manager finds an idle worker, that
+//! worker leaves instead of a busy one. A worker first becomes idle, under the same lock, and then reads whether the
+//! manager has asked a worker to give way. The order of the steps and the lock forbid these steps:
 //!
 //! * manager: asks; locks the pool: no worker is idle;
 //! * worker: locks the pool, becomes idle; sees no request of the manager. So an idle worker stays, although its
 //!   thread is needed.
 //!
-//! If the manager locks the pool first, the worker reads the word after the request was made. If the worker locks the
-//! pool first, the manager finds the worker idle. A busy worker reads the request between two items. The step in which
-//! a worker decides to give way also ends the request. So only one worker gives way for each request. For the same
-//! reason, a worker that has become idle first ends the request, and then sends an idle worker of its pool away. Both
-//! steps are under the pool's lock. In the opposite order, this could happen:
+//! If the manager locks the pool first, the worker reads the word after the manager has made its request. If the worker
+//! locks the pool first, the manager finds the worker idle. A busy worker reads the request between two items. The step
+//! in which a worker decides to give way also ends the request. So only one worker gives way for each request. For the
+//! same reason, a worker that has become idle first ends the request, and then sends an idle worker of its pool away.
+//! The worker holds the pool's lock during both steps. If the worker did the two steps in the opposite order, this
+//! could happen:
 //!
 //! * worker: sends an idle worker away, whose place goes to the pool that starves;
 //! * manager: asks for another pool that starves;
-//! * worker: ends the request. So the other pool waits, although no worker gives way to it.
+//! * worker: ends the request. So the other pool waits, but no worker gives way to it.
 //!
 //! **The end.** `gone` releases and the waiting thread acquires:
 //!
-//! * ending thread: its thread-local destructors write; then `gone`;
+//! * ending thread: runs its thread-local destructors, which write; then calls `gone`;
 //! * waiting thread: reads that no thread is alive, then sees what the destructors wrote.
 
 use crate::policy::threads::{Kind, Threads};
@@ -57,8 +58,8 @@ impl ThreadsCell {
         self.update(|word| word.worker_comes(max))
     }
 
-    /// Asks a busy worker to give way, because a pool starves. `idle_leaves` makes an idle worker leave instead, if
-    /// there is one, and returns whether there was one.
+    /// Asks a busy worker to give way, because a pool starves. `idle_leaves` makes an idle worker leave instead, and
+    /// returns whether there was an idle worker.
     pub(crate) fn ask(&self, idle_leaves: impl FnOnce() -> bool) {
         self.update(|word| (word.ask(), ()));
         if idle_leaves() {
@@ -66,13 +67,13 @@ impl ThreadsCell {
         }
     }
 
-    /// Permits any worker to answer the request, because no worker has answered it for the time of a whole turn (see
+    /// Permits any worker to give way, because no worker has answered the request within a whole turn (see
     /// [`room`](crate::policy::room)).
     pub(crate) fn hurry(&self) {
         self.update(|word| (word.hurry(), ()));
     }
 
-    /// Withdraws the request, because no worker needs to give way any more.
+    /// Withdraws the request to give way, because no worker needs to give way any more.
     pub(crate) fn withdraw(&self) {
         if self.is_asked() {
             self.update(|word| (word.withdraw(), ()));
@@ -85,8 +86,9 @@ impl ThreadsCell {
         self.load().is_asked()
     }
 
-    /// Returns whether the calling worker, which is idle or between two items, gives way. If so, ends the request.
-    /// `others_run` says whether the pool can spare this worker, because it is idle or other workers of the pool run.
+    /// Returns whether the calling worker, which is idle or between two items, gives way. A worker that gives way ends
+    /// the request. `others_run` says whether the pool can spare this worker, because this worker is idle or other
+    /// workers of the pool run.
     #[cold]
     pub(crate) fn give_way(&self, others_run: bool) -> bool {
         self.update(|word| word.give_way(others_run))
@@ -116,7 +118,8 @@ impl ThreadsCell {
         self.update(|word| word.leaves(kind))
     }
 
-    /// Takes a thread out of the count, because the thread has run its last user code, or could not be made.
+    /// Takes a thread out of the count of living threads, because the thread has run its last user code, or could not
+    /// be made.
     pub(crate) fn gone(&self) {
         if self.update(Threads::gone) {
             wait::wake_all(self.key());

@@ -5,9 +5,9 @@
 //! worker replaces the rate only if the rate still has the value that the worker has read. Otherwise, this could
 //! happen:
 //!
-//! * worker: reads "each item";
+//! * worker: reads the rate "each item";
 //! * user: switches timing off;
-//! * worker: stores "one of eight". So items are timed, although the user has switched timing off.
+//! * worker: stores the rate "one of eight". So items are timed, although the user has switched timing off.
 //!
 //! **The histogram.** It has many writers and no lock. A writer first updates the sum and the maximum, and then counts
 //! the item, with release. A reader first loads the counts, with acquire. So if a reader sees an item in the counts,
@@ -57,8 +57,8 @@ impl RateCell {
         Rate::from_bits(self.0.load(Ordering::Relaxed))
     }
 
-    /// Sets the rate to `rate`, which suits the run times of items. Workers call this function. If timing was switched
-    /// off, the call changes nothing.
+    /// Sets the rate to `rate`, which a worker has chosen to suit the run times of items. If timing was switched off,
+    /// the call changes nothing.
     pub(crate) fn adapt(&self, rate: Rate) {
         let known = self.load();
         if known != rate && known != Rate::Never {

@@ -80,7 +80,7 @@ impl FairShare {
         self.weight.load(Ordering::Relaxed) as u32
     }
 
-    /// Sets the weight. The new weight counts for the items that begin from now on.
+    /// Sets the weight. The new weight applies to all items that begin after the call.
     pub(crate) fn set_weight(&self, weight: u32) {
         self.weight.store(weight.into(), Ordering::Relaxed);
     }
@@ -142,8 +142,8 @@ impl<E: Bound> TurnList<E> {
         self.fairness.arrives(flow);
     }
 
-    /// Returns the flow whose turn it is. `worklist_waits` says whether the worklist has entries. Called only while
-    /// turns are in force.
+    /// Returns the flow (a line or the worklist) whose turn it is. `worklist_waits` says whether the worklist has
+    /// entries. The caller has seen that turns are in force.
     pub(super) fn next(&mut self, worklist_waits: bool) -> Option<FlowId> {
         if worklist_waits {
             self.fairness.arrives(FlowId::WORKLIST);
@@ -154,8 +154,8 @@ impl<E: Bound> TurnList<E> {
     }
 
     /// Returns the first flow, in the order of turns, that has an entry which may leave the pool. `worklist_waits` says
-    /// whether entries of the worklist's flow wait, and `worklist_gives` says whether one of these entries counts as an
-    /// entry that may leave.
+    /// whether entries of the worklist's flow wait. `worklist_gives` says whether an entry of the worklist's flow
+    /// counts as an entry that may leave the pool.
     pub(super) fn next_movable(&mut self, worklist_waits: bool, worklist_gives: bool) -> Option<FlowId> {
         self.next(worklist_waits)?;
         let may_move = |line: &Line<E>| line.bound < line.entries.len();
@@ -197,8 +197,8 @@ impl<E: Bound> TurnList<E> {
         })
     }
 
-    /// Charges the queue of an entry that a worker takes. `of` is the queue's flow and share, or `None` if the queue
-    /// has no weight. Returns `None` while turns are not in force, or if the entry's item need not be measured.
+    /// Charges a queue for an entry that a worker takes. `of` is the queue's flow and share, or `None` if the queue has
+    /// no weight. Returns `None` while turns are not in force, or if the entry's item need not be measured.
     pub(super) fn begins(&mut self, of: Option<(FlowId, &Arc<FairShare>)>) -> Option<OwnedTurn> {
         if !self.is_in_force() {
             return None;

@@ -8,7 +8,7 @@
 //! * waker: writes, then stores the phase *waking*;
 //! * woken worker: loads *waking*, then sees what the waker wrote.
 //!
-//! The same holds for a reader on any other thread. If the reader sees a phase, it also sees everything that was
+//! These orderings also serve readers on all other threads. A reader that sees a phase also sees everything that was
 //! written before that phase was stored.
 //!
 //! **Inside an item**, the detector, which inspects workers from another thread, also writes the word. So in each phase
@@ -31,20 +31,20 @@
 //! * detector: raises the count.
 //!
 //! There is one exception to the rule that the count rises first. At the end of an item, the owner changes the word
-//! first and then raises the count. This order does no harm, because the detector changes nothing between two items.
+//! first and then raises the count. The exception does no harm, because the detector changes nothing between two items.
 
 use crate::policy::worker::{Finding, Phase, WorkerState};
 use crate::sys::sync::{AtomicU64, Ordering};
 
 use super::running::RunningCell;
 
-/// The outcome of an attempt to carry out a finding of the detector.
+/// The outcome of an attempt to apply a finding of the detector to a worker's word.
 #[must_use]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Carried {
-    /// Whether the finding applied to the present word and was carried out.
+    /// Whether the finding still fitted the worker's word, and was applied.
     pub(crate) holds: bool,
-    /// Whether the count was lowered. If so, the caller owes a [`look`](RunningCell::look).
+    /// Whether the count was lowered. If the count was lowered, the caller must call [`look`](RunningCell::look).
     pub(crate) owes_look: bool,
 }
 
@@ -97,8 +97,9 @@ impl WorkerCell {
         self.change(WorkerState::block)
     }
 
-    /// Leaves a blocking guard. The caller is the owner. Returns whether the owner was blocked. If so, the owner is in
-    /// the count again. `outer` says whether the guard is inside a `may_block` guard.
+    /// Leaves a blocking guard. The caller is the owner. Returns whether the owner was blocked. An owner that was
+    /// blocked is in the count again when the call returns. `outer` says whether the guard is inside a `may_block`
+    /// guard.
     #[inline]
     pub(crate) fn unblock(&self, outer: bool, count: &RunningCell) -> bool {
         let (next, comes_back) = self.load().unblock(outer);
@@ -116,8 +117,8 @@ impl WorkerCell {
         self.change(|state| (state.enter_may_block(), ()));
     }
 
-    /// Leaves a `may_block` guard. The caller is the owner. Returns whether the owner was blocked. If so, the owner is
-    /// in the count again.
+    /// Leaves a `may_block` guard. The caller is the owner. Returns whether the owner was blocked. An owner that was
+    /// blocked is in the count again when the call returns.
     #[inline]
     pub(crate) fn leave_may_block(&self, count: &RunningCell) -> bool {
         let seen = self.load();
@@ -125,13 +126,13 @@ impl WorkerCell {
         if !comes_back && self.replace(seen, next) {
             return false;
         }
-        // If the detector has changed the word in the meantime, the worker is blocked. In this phase, the detector
-        // makes no other change.
+        // In a `may_block` guard, the detector can only mark the worker as blocked. So if the word has changed in the
+        // meantime, the worker is blocked.
         self.unblock(false, count)
     }
 
-    /// Carries out a finding, if the word is still equal to `seen`. The caller is the detector, which has read `seen`
-    /// and then inspected the thread.
+    /// Applies a finding to the word, if the word is still equal to `seen`. The caller is the detector, which has read
+    /// `seen` and then inspected the thread.
     pub(crate) fn carry_out(&self, seen: WorkerState, finding: Finding, count: &RunningCell) -> Carried {
         let puts_back = !finding.takes_out();
         if puts_back {

@@ -8,20 +8,21 @@
 //!
 //! * **Costs of a block.** In the documentation's first table, all CPUs are busy. In this case, a MiB costs 24 × 99.3 %
 //!   / 1166 MiB/s = 20.4 ms of CPU time, so a block takes [`WORKER`] + [`ISSUER`] = 640 µs. In the third table, four
-//!   issuers that never wait reach 993.6 MiB/s, so a block takes 126 µs of an issuer. (In this table, 75 % of the CPUs
-//!   are busy in the documentation, but 85 % in the model. The model leaves out that a hardware thread is faster while
-//!   its sibling idles.)
+//!   issuers that never wait reach 993.6 MiB/s, so a block takes 126 µs of an issuer's time. (In this table, 75 % of
+//!   the CPUs are busy in the documentation, but 85 % in the model. The model leaves out that a hardware thread is
+//!   faster while its sibling idles.)
 //! * **Crossing caches.** It takes [`CROSSING`] longer to read a block that was written under another cache. The worker
 //!   reads the block that the issuer generated, and the issuer reads the block that the worker wrote. In the first
 //!   table, `system` loses 0.6 % in this way, because three of four blocks cross twice.
 //! * **Issuers.** If there are 24 issuers, each has its own CPU. If there are fewer issuers, they move about, as the
 //!   documentation says: after each [`MOVE`], each issuer goes to the emptier of two caches. These two caches are drawn
 //!   at random, but are the same in each row. An issuer takes its CPU from the workers on this CPU. The shorter the
-//!   issuers stay, the less strictness costs, because a crowded pod does its work when its issuers have left. The
-//!   documentation does not give the length of a stay. This length was chosen so that strictness costs about as much as
-//!   in the documentation (4 ms: 2 %, 20 ms: 12 %). The losses of the other two rows do not depend on this length.
-//! * **The system.** A woken worker begins to run after a random time of up to [`LATENCY`], on an idle CPU of its mask.
-//!   A move to another CPU costs the worker nothing. Nothing else takes time.
+//!   issuers stay in a cache, the less strictness costs, because a crowded pod catches up when its issuers have left.
+//!   The documentation does not give the length of a stay. This length was chosen so that strictness costs about as
+//!   much as in the documentation (4 ms: 2 %, 20 ms: 12 %). The losses of the other two rows do not depend on this
+//!   length.
+//! * **The system.** A woken worker begins to run after a random time of up to [`LATENCY`], on an idle CPU of its
+//!   affinity mask. A move to another CPU costs the worker nothing. All other steps take no time.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -47,7 +48,7 @@ const LATENCY: Duration = Duration::from_micros(20);
 const MOVE: Duration = Duration::from_millis(20);
 /// The duration of a row whose issuers move.
 const LENGTH: Duration = Duration::from_millis(200);
-/// The duration of a row whose issuers do not move. Such a row is the same at all times, so a shorter duration is
+/// The duration of a row whose issuers do not move. Such a row does the same at all times, so a shorter duration is
 /// enough.
 const LENGTH_AT_REST: Duration = Duration::from_millis(50);
 const WINDOW: usize = 64;
@@ -119,7 +120,8 @@ fn own_cache() -> usize {
 }
 
 impl Books {
-    /// Makes the calling thread read a block, and write it. The block was written under the cache `written` before.
+    /// Makes the calling thread read a block, and write it. Before the call, the block was written under the cache
+    /// `written`.
     fn work(&self, written: usize, cost: Duration) {
         let crosses = written != own_cache();
         let cost = if crosses { cost + CROSSING } else { cost };
@@ -213,8 +215,8 @@ fn draw(random: &mut Rng, issuers: usize) -> Vec<usize> {
     (0..issuers).map(draw).collect()
 }
 
-/// spec: A3.9 (the three tables): work is conserved, so a non-strict scope is about as fast as the best row. A strict
-/// scope is slower if the CPUs are not saturated.
+/// spec: A3.9 (the three tables): a non-strict scope leaves no CPU idle while items wait, so this scope is about as
+/// fast as the best row. A strict scope is slower if the CPUs are not saturated.
 #[test]
 fn a_non_strict_scope_is_as_fast_as_the_best_row_of_each_simulated_table() {
     println!("Simulated: the engine on a model of the documents' machine, not a measurement.\n");

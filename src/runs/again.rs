@@ -1,4 +1,4 @@
-//! A seed stands for one order of steps. Earlier work of the process does not change this order.
+//! A seed determines the order of the threads' steps. Earlier work of the process does not change this order.
 //!
 //! Red under: `free-cells-have-points`.
 
@@ -12,7 +12,7 @@ use crate::sys::clock;
 use crate::sys::machine::{Config, Mutex, burn, run};
 use crate::{Executor, WorkQueue};
 
-/// The number of items. After this many items, the caches of free cells are full, and give cells away.
+/// The number of items. After this many items, the threads' caches of free cells overflow into the global cache.
 const ITEMS: usize = 2000;
 
 /// The time at which an item began, and the name of its worker.
@@ -47,7 +47,7 @@ fn a_seed_stands_for_the_same_order_after_other_work_of_the_process() {
     runs(10, |seed, _trace| {
         let first = play(seed);
         assert_eq!(first.len(), ITEMS);
-        // This work leaves free cells to the next run.
+        // This work leaves free cells, which the next run can use.
         work(&Executor::builder().build().unwrap(), || ());
         assert!(first == play(seed), "the second run has another order");
     });

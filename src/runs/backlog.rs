@@ -13,8 +13,9 @@ const RUNS: u64 = if cfg!(debug_assertions) { 300 } else { 3000 };
 
 const BOUND: usize = 90;
 
-/// Two threads submit a batch each, to two queues. Each batch alone finds room. On a simulated machine, the items of a
-/// batch are admitted one by one. So the threads take the places of their batches directly, and queue no items.
+/// Two threads submit a batch each, to two queues. Each batch alone fits within the bound. On a simulated machine, the
+/// items of a batch are admitted one by one. So the threads take the places of their batches directly, and queue no
+/// items.
 ///
 /// spec: B4.1
 #[test]

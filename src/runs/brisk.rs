@@ -21,7 +21,7 @@ const CPUS: usize = 8;
 /// The longest time from waking a worker until it begins.
 const LATENCY: Duration = Duration::from_micros(5);
 
-/// The time between two pushes of an issuer that is just quick enough to leave its items to workers.
+/// The time between two pushes of an issuer that is quick enough to leave its items to the running workers.
 const GAP: Duration = Duration::from_nanos(800);
 
 /// The longest time between two checks of the manager.
@@ -124,8 +124,8 @@ fn a_few_items_behind_a_long_one_start_on_a_free_cpu_after_one_check() {
     }
 }
 
-/// spec: C3.4 (the bound): a few items of a weighted queue come behind a long item. They wait in the queue's line, and
-/// workers take them by turns. The manager's next check finds these few items.
+/// spec: C3.4 (the bound): a few items of a weighted queue come behind a long item. These items wait in the queue's
+/// line, and workers take an item only when it is the queue's turn. The manager's next check finds these few items.
 #[test]
 fn a_few_items_of_a_weighted_queue_start_on_a_free_cpu_after_one_check() {
     for later in (0..10).map(|n| 171 * n) {
@@ -190,7 +190,7 @@ fn a_worker_that_blocks_is_replaced_at_once() {
     }
 }
 
-/// spec: C3.4: all CPUs run a part of a long backlog, whether it has come from one thread or from many.
+/// spec: C3.4: all CPUs run a part of a long backlog, whether the backlog has come from one thread or from many.
 #[test]
 fn all_cpus_run_a_long_backlog_of_short_items() {
     for issuers in [1, 100] {

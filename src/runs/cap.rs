@@ -133,8 +133,8 @@ fn streams_that_share_one_thread_take_turns() {
     }
 }
 
-/// spec: E2.5 (high priority first): one item of high priority arrives while many streams run. It waits for two turns
-/// at most.
+/// spec: E2.5 (high priority first): one item of high priority arrives while many streams run. This item waits for two
+/// turns at most.
 #[test]
 fn an_item_of_high_priority_waits_for_two_turns_at_most() {
     run(Config::new(6), || {
@@ -246,8 +246,8 @@ fn a_pool_that_waits_for_a_thread_keeps_its_own() {
     }
 }
 
-/// A worker becomes idle and sees a request that some worker gives way. Before this worker sends an idle worker away,
-/// the manager may withdraw the request, or note that the pool itself starves.
+/// A worker becomes idle, and sees the request that a worker gives way to another pool. Before this worker sends an
+/// idle worker away, the manager may withdraw the request, or note that the pool itself starves.
 ///
 /// spec: E2.5: an idle worker leaves only for another pool, and only while that pool wants its thread.
 #[test]

@@ -4,18 +4,20 @@
 //! A worker of a watched pool is *overlooked* while one of the following holds without a break. In the first two cases,
 //! the pool also has pending work.
 //!
-//! * The worker's word says that it runs, its thread sleeps, and one more sleeper may be taken out. Bound: [`LONGEST`].
-//! * The worker's word says that it runs, its thread uses the CPU of a per-CPU pool, and one more hog may be taken out.
-//!   Bound, in CPU time: [`LONGEST`] + 2 × ([`SHORTEST`] + the greater of [`LONGEST`] and the threshold). The factor is
-//!   2 because the count of CPU time restarts after a sleep, such as one for a lock. If the threshold is short, the
-//!   count also restarts when the number of sleeps is first read.
-//! * The worker's word says that it may block. Bound: [`LONGEST`] + [`MAY_BLOCK`] + [`SHORTEST`].
+//! * The worker's word says that the worker runs, but its thread sleeps, and one more sleeper may be taken out. Bound:
+//!   [`LONGEST`].
+//! * The worker's word says that the worker runs, its thread uses the CPU of a per-CPU pool, and one more hog may be
+//!   taken out. Bound, in CPU time: [`LONGEST`] + 2 × ([`SHORTEST`] + the greater of [`LONGEST`] and the threshold).
+//!   The factor is 2 because the count of CPU time restarts after a sleep, such as a sleep for a lock. If the threshold
+//!   is short, the count also restarts when the number of sleeps is first read.
+//! * The worker's word says that the worker may block. Bound: [`LONGEST`] + [`MAY_BLOCK`] + [`SHORTEST`].
 //! * The worker was found asleep, and uses the CPU again. Bound: [`LONGEST`].
 //!
-//! One more worker *may be taken out* if one of two conditions holds. First, the number of workers that are out of the
-//! count for this reason is below the number of CPUs that the pool keeps busy. Second, the gap since the last finding
-//! is over. Each sleeper that has come back may permit one more finding of a sleeper before the gap is over. The
-//! numbers are those that the documentation promises, and a separate formula computes the gap here.
+//! One more worker *may be taken out* of the count of running workers if one of two conditions holds. First, the number
+//! of workers that are out of the count for this reason is below the number of CPUs that the pool keeps busy. Second,
+//! the gap since the last finding is over. Each sleeper that has come back may permit one more finding of a sleeper
+//! before the gap is over. The numbers are those that the documentation promises. This file computes the gap with its
+//! own formula, not with that of policy.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -70,7 +72,7 @@ struct Overlooked {
     slept: u64,
     since: Time,
     cpu_time: Duration,
-    /// Whether a look has seen that the thread's CPU time differs from `cpu_time`.
+    /// Whether this test has seen that the thread's CPU time differs from `cpu_time`.
     has_run: bool,
 }
 
@@ -82,7 +84,7 @@ struct Detective {
     looked: Time,
     /// For each pool and reason, the earliest time at which the last finding may have been made.
     last: HashMap<(String, Why), Time>,
-    /// For each pool, the end of the last moment at which the pace permitted no further hog.
+    /// For each pool, the time until which the pace last permitted no finding of a further hog.
     paced: HashMap<String, Time>,
     /// For each pool, the number of sleepers that have come back into the count.
     returns: HashMap<String, usize>,
@@ -92,7 +94,7 @@ struct Detective {
     found: Arc<Found>,
 }
 
-/// The numbers of workers that were found in all runs.
+/// The numbers of workers that were found asleep or as hogs in all runs.
 #[derive(Default, Debug)]
 struct Found {
     asleep: AtomicU64,
@@ -128,7 +130,7 @@ fn is_out(phase: Phase, why: Why) -> bool {
 }
 
 /// Returns the gap between the last finding and the next one. `beyond` is the number by which the workers that are out
-/// exceed the permitted number.
+/// of the count exceed the permitted number.
 fn gap(why: Why, beyond: usize) -> Duration {
     let (first, growth, longest) = match why {
         Why::Asleep => (200e-6, 1.25_f64, 10.0),
@@ -181,7 +183,7 @@ impl Detective {
     /// spec: S1 (a sleeper sleeps), S5 (paced)
     fn check_finds(&mut self, moment: &Moment<'_>, pool: &Pool, sights: &[Sight], why: Why) {
         let name = pool.spec.kind.name();
-        // If the word is the same, the worker has been out all the time.
+        // If the worker's word is the same, the worker has been out of the count since the last moment.
         let was_out =
             |sight: &&Sight| self.before.get(&sight.thread).is_some_and(|(word, ..)| *word == sight.word);
         let (old, new): (Vec<_>, Vec<_>) =
@@ -193,8 +195,8 @@ impl Detective {
             let slept = slept_then || times < sight.slept;
             let is_right = why == Why::Hog || sight.sleeps || slept;
             assert!(is_right, "thread {} of pool {name} does not sleep: {moment:?}", sight.thread);
-            // The finding was made after the last look. No look happens while a thread is in the middle of a step, so
-            // one look may see several findings that were made at different times.
+            // The finding was made after the last look at the pools. The test does not look while a thread is in the
+            // middle of a step. So one look may see several findings that were made at different times.
             let returns = if why == Why::Asleep { self.returns[&name] } else { 0 };
             let earliest = self.permitted_from(pool, why, out, returns).max(self.looked);
             assert!(earliest <= moment.now, "pool {name} grows too fast, {out} are out: {moment:?}");
@@ -204,8 +206,8 @@ impl Detective {
         }
     }
 
-    /// Returns the time from which one more worker may be found, if `out` workers are out. `returns` is the number of
-    /// sleepers that have come back. Each such sleeper permits one finding before the gap is over.
+    /// Returns the time from which one more worker may be found, if `out` workers are out of the count. `returns` is
+    /// the number of sleepers that have come back. Each such sleeper permits one finding before the gap is over.
     fn permitted_from(&self, pool: &Pool, why: Why, out: usize, returns: usize) -> Time {
         let cpus = pool.running.load().target().map_or(usize::MAX, |target| target as usize);
         let spared = cpus.saturating_add(returns);
@@ -252,8 +254,8 @@ impl Detective {
             Case::Sleeps => (entry.since.max(permitted(Why::Asleep)), LONGEST),
             Case::MayBlock => (entry.since, LONGEST + MAY_BLOCK + SHORTEST),
             Case::RunsAgain => {
-                // The bound is counted from the first look that sees that the thread has used a CPU. The thread may
-                // have got the CPU just before that look, because no look happens in the middle of a step.
+                // The bound is counted from the first moment at which this test sees that the thread has used a CPU.
+                // The thread may have got the CPU just before, because the test does not look in the middle of a step.
                 if !entry.has_run {
                     entry.has_run = sight.cpu_time != entry.cpu_time;
                     entry.since = if entry.has_run { moment.now } else { moment.until };
@@ -263,8 +265,8 @@ impl Detective {
             Case::Burns => {
                 let once = self.hogs.unwrap_or(Duration::MAX).max(LONGEST) + SHORTEST;
                 let bound = LONGEST + 2 * once;
-                // The pace also permits a further hog when another hog ends. The next check may come up to [`LONGEST`]
-                // later.
+                // The pace also permits the finding of a further hog when another hog ends. The next check may come up
+                // to [`LONGEST`] later.
                 let paced = self.paced.get(&pool.spec.kind.name()).copied().unwrap_or_default();
                 let is_paced = moment.until.since(permitted(Why::Hog).max(paced)) <= LONGEST;
                 let used = sight.cpu_time - entry.cpu_time;

@@ -272,8 +272,8 @@ fn items_of_weighted_queues_go_to_free_pods() {
     });
 }
 
-/// spec: B3.2, B3.7: a worker that stops because one worker too many runs reports the CPU time of its last item. So
-/// does a worker that finds no further item.
+/// spec: B3.2, B3.7: a worker reports the CPU time of its last item when it finds no further item, and when it stops
+/// because one worker too many runs.
 #[test]
 fn each_worker_reports_its_last_turn() {
     for cpus in [1, 2] {

@@ -1,7 +1,7 @@
 //! Objects that the engine makes on first use, when several threads ask for the same object at the same time.
 //!
 //! The thread that makes such an object may wait for a lock. If other threads waited for the object in a cell of the
-//! standard library, the machine would not notice, and the run would hang.
+//! standard library, the simulated machine would not notice, and the run would hang.
 
 use std::sync::Arc;
 use std::time::Duration;

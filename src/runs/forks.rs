@@ -1,5 +1,5 @@
 //! Items that fork: how long a fork waits although a CPU is free, how long a recursion takes on many CPUs, and how many
-//! threads it needs.
+//! threads the recursion needs.
 //!
 //! Red under: `fork-wakes-no-worker`, `free-worker-sees-no-fork`, `siblings-see-no-fork`,
 //! `joining-thread-takes-no-part`, `joining-thread-is-not-called`, `parts-of-parts-are-not-found`,
@@ -54,7 +54,7 @@ fn always_with(
     }
 }
 
-/// Burns `time` in a recursion that halves the time by forks, down to leaves of at most `leaf`.
+/// Burns `time` in a recursion: each call halves the time with a fork, until a part takes at most `leaf`.
 fn divide(time: Duration, leaf: Duration) {
     if time <= leaf {
         return burn(time);
@@ -100,8 +100,8 @@ fn a_recursion_uses_all_cpus_and_needs_hardly_more_threads() {
     }
 }
 
-/// Queues an item that forks. Returns the moment at which the item forks, and the moment at which the fork begins.
-/// `first` is the closure that the item calls itself.
+/// Queues an item that forks. Returns the moment at which the item forks, and the moment at which the fork begins. The
+/// item's own thread calls the closure `first` beside the fork.
 fn fork_beside(queue: &WorkQueue, first: impl FnOnce() + Send + 'static) -> Arc<Mutex<(Duration, Duration)>> {
     let moments = Arc::new(Mutex::new((Duration::ZERO, Duration::ZERO)));
     let noted = Arc::clone(&moments);
@@ -126,8 +126,8 @@ fn a_fork_begins_at_once_on_a_free_cpu() {
     }
 }
 
-/// The items fork while the manager ends its watch of the pool, because it has found nothing to do. The manager then
-/// checks for work. In this test, the test's own thread takes these steps of the manager.
+/// The items fork while the manager ends its watch of the pool, because the manager has found no work there. The
+/// manager then checks for work. In this test, the test's own thread takes these steps of the manager.
 #[test]
 fn forks_of_a_full_pool_are_watched_although_the_watch_has_just_ended() {
     always(2, "l3:1 core:2 pu:1", |executor, queue| {
@@ -251,7 +251,8 @@ fn a_fork_begins_when_an_item_blocks_beside_a_joining_thread() {
     });
 }
 
-/// spec: W7.13: a pool keeps the place of a thread that waits for a fork, and offers other forks to sibling pools.
+/// spec: W7.13: while a thread waits for a fork, its pool wakes no worker for a fork in its place, and offers other
+/// forks to sibling pools.
 #[test]
 fn a_fork_beside_a_joining_thread_goes_to_a_free_sibling() {
     always(6, "l3:2 core:3 pu:1", |_, queue| {
@@ -324,8 +325,8 @@ fn a_search_for_parts_visits_each_level_once() {
     }
 }
 
-/// spec: W7.14: if the thread that runs a fork waits for a part of it, the parts of this part are also parts of the
-/// fork.
+/// spec: W7.14: if the thread that runs a fork waits for a part of the fork, the parts of the awaited part are also
+/// parts of the fork.
 #[test]
 fn a_fork_has_the_parts_of_its_parts() {
     let workers: [_; 2] =

@@ -220,7 +220,8 @@ fn idle_workers_steal_local_items() {
     }
 }
 
-/// spec: C5.1: a thief takes two of four local items. The other two are left to a worker whose present item is long.
+/// spec: C5.1: an idle worker steals two of four local items. The other two are left to a worker whose present item is
+/// long, so a second idle worker steals one of them.
 #[test]
 fn a_second_idle_worker_steals_of_what_the_first_one_has_left() {
     let moments = Moments::default();
@@ -269,7 +270,8 @@ fn a_queue_leaves_its_pool_while_items_are_local() {
 }
 
 /// spec: F8.6 (the time): another queue, which has no item in the pool, leaves the pool. In half of the runs, the pool
-/// is brisk. In the other runs, it is not brisk, because only few short items come.
+/// is brisk: it gets so many short items that it leaves them to the running workers. In the other runs, the pool is not
+/// brisk, because only few short items come.
 #[test]
 fn a_local_item_does_not_wait_longer_because_another_queue_leaves_the_pool() {
     for (n, is_brisk) in (0..20).flat_map(|n| [(n, true), (n, false)]) {
@@ -294,8 +296,8 @@ fn a_local_item_does_not_wait_longer_because_another_queue_leaves_the_pool() {
     }
 }
 
-/// spec: F8.6 (the time for which local items overtake): the items of a chain suddenly become long. They overtake
-/// another item for two checks of the manager at most.
+/// spec: F8.6 (the time for which local items overtake): the items of a chain suddenly become long. These items
+/// overtake another item for two checks of the manager at most.
 #[test]
 fn local_items_that_become_long_overtake_another_item_for_at_most_two_checks() {
     let longest = with_short_items(|queue| {

@@ -19,14 +19,14 @@ const LONGEST: Duration = Duration::from_millis(400);
 /// The CPUs of the first cache, where the issuer is.
 const HOME: Range<usize> = 0..2;
 
-/// The CPU of the pod that is lost.
+/// The lost CPU, which belongs to the issuer's pod.
 const LOST: usize = 1;
 
 /// The time of the first item. From then on, the pod always has work.
 const START: Duration = Duration::from_millis(390);
 
-/// The time between two items. It is a little shorter than the run of an item, so a single CPU of the pod would not
-/// suffice.
+/// The time between two items. This time is a little shorter than the run of an item, so a single CPU of the pod would
+/// not suffice.
 const PERIOD: Duration = Duration::from_millis(1);
 
 /// The time at which an item began, and the CPU.
@@ -36,9 +36,9 @@ fn now() -> Duration {
     clock::now().since(Time::default())
 }
 
-/// Queues strict items until some time after the bound, on a queue with these CPUs. Returns when and where the items
-/// began. The process loses a CPU of the pod at the time `lost`, and gets it back after the time `away`. At the time
-/// `lost`, the system moves the pod's workers to the CPUs `elsewhere`.
+/// Queues strict items on a queue with these CPUs, until some time after the bound has passed. Returns when and where
+/// the items began. The process loses a CPU of the pod at the time `lost`, and gets it back after the time `away`. At
+/// the time `lost`, the system moves the pod's workers to the CPUs `elsewhere`.
 fn begins(lost: Duration, away: Duration, cpus: &str, elsewhere: &str) -> Vec<Begin> {
     let [cpus, elsewhere] = [cpus, elsewhere].map(|list| list.parse::<CpuSet>().unwrap());
     run(Config { fine: false, ..Config::new(4) }, || {
@@ -93,8 +93,8 @@ fn strict_items_are_in_their_pod_again_400_ms_after_a_cpu_was_lost() {
     }
 }
 
-/// spec: A2.3, A5.6: the queue may not use CPU 0, so its pod beside CPU 0 has one CPU, which is lost. At most
-/// 400 ms later, the pod's items begin only on the other CPUs of the queue.
+/// spec: A2.3, A5.6: the queue may not use CPU 0, so the queue's first pod has only CPU 1, which is lost. After at most
+/// 400 ms, the pod's items begin only on the other CPUs of the queue.
 #[test]
 fn strict_items_of_a_pod_without_cpus_are_on_the_cpus_of_their_queue_after_400_ms() {
     for lost in [401, 600, 799].map(ms) {

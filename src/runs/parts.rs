@@ -103,19 +103,21 @@ fn an_item_waits_for_two_checks_and_one_long_item_of_another_cpu() {
     }
 }
 
-/// spec: F8.6 (the number of items, and the time): items that get the slots of others overtake an item of their CPU.
+/// spec: F8.6 (the number of items, and the time): items that get their slots from other items overtake an item of the
+/// same CPU.
 #[test]
 fn items_that_get_slots_overtake_an_item_of_their_cpu_by_a_bounded_number_for_a_bounded_time() {
     for max_active in [2, 8, 16, 64] {
         let Overtaken { by, waits } = overtaken(0, max_active, |_| micros(1));
-        // The bound is the sum of the earlier items, 64 items in a row, and one for each item that the pool takes
-        // before the overtaken one.
+        // The bound is the sum of the earlier items, 64 items in a row, and one item for each item that the pool takes
+        // before the overtaken item.
         assert!(by <= 64 + 2 * max_active as u64 + 1, "{by} items of {max_active}");
         assert!(waits <= ms(1), "{waits:?}");
     }
 }
 
-/// spec: F8.6 (the time): items that got slots overtake an item of their CPU, and suddenly become long.
+/// spec: F8.6 (the time): items that got their slots from other items overtake an item of the same CPU. The overtaking
+/// items suddenly become long.
 #[test]
 fn an_item_waits_for_two_checks_and_one_long_item_that_got_a_slot() {
     for short in (20..100).step_by(2) {
@@ -179,7 +181,8 @@ fn overtaken_by_others(heirs: Duration, others: Duration, lead: u64) -> u64 {
     })
 }
 
-/// spec: F8.7 (the number of items): a worker that runs heirs does not hide an item from the other workers.
+/// spec: F8.7 (the number of items): a worker that runs heirs (items that got their slots from the items before them)
+/// does not hide an item from the other workers.
 #[test]
 fn short_items_of_another_cpu_overtake_an_item_behind_heirs_by_a_bounded_number() {
     for (lead, nanos) in

@@ -4,7 +4,7 @@ use std::env;
 
 /// Runs as many seeds as `CMWQ_SIM_RUNS` says, or `usual` seeds if this variable is not set. `CMWQ_SIM_SEED` repeats
 /// the run of one seed, with a trace. A run that fails prints its seed. Returns whether at least the usual number of
-/// seeds was run. After so many runs, all rare events must have happened.
+/// seeds was run. After the usual number of runs, all rare events must have happened.
 pub(super) fn runs(usual: u64, mut run: impl FnMut(u64, bool)) -> bool {
     let number = |name: &str| {
         env::var(name).ok().map(|value| value.parse::<u64>().unwrap_or_else(|_| panic!("{name} is a number")))

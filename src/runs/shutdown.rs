@@ -124,8 +124,9 @@ fn each_item_that_has_not_begun_is_reported_as_dropped() {
     });
 }
 
-/// A queue has been moved to another pool and back. So a marker in the other pool releases held items to the first
-/// pool. When the marker releases them, the shutdown has already dropped all items that the first pool had.
+/// A queue has been moved to another pool and back. The queue's new items are held until a thread takes the *marker*
+/// (an entry behind the older items) from the other pool. Then the held items go to the first pool. By that time, the
+/// shutdown has already dropped all items that the first pool had.
 ///
 /// spec: E5.3 (returns what did not finish in time)
 #[test]

@@ -42,8 +42,9 @@ fn an_item_of_a_drained_queue_flushes_an_item_whose_timer_fires() {
 }
 
 /// spec: F5.4: the holder of the only slot flushes an item in the moment in which the item's timer fires. The flush is
-/// refused, whether it finds the timer or the pending item, and even if the thread that fires the timer is between the
-/// two. A flush with a timeout is not checked for cycles of items, so only the check of the lane refuses this flush.
+/// refused whether it finds the timer or the pending item, and also while the thread that fires the timer is between
+/// these two states. A flush with a timeout is not checked for cycles of items. So only one check refuses this flush:
+/// whether the caller holds the slot that the flushed item needs.
 #[test]
 fn the_holder_of_the_only_slot_may_not_flush_an_item_whose_timer_fires() {
     runs(RUNS, |seed, _trace| {

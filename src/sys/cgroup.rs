@@ -18,13 +18,13 @@ pub(crate) struct CpuGroups {
     membership: Option<String>,
     /// The folders of the process's own groups, each followed by the folders of the groups above it.
     folders: Vec<PathBuf>,
-    /// The process's quota, as it was read last.
+    /// The quota that was read last.
     last: Option<Quota>,
 }
 
 /// A place where a hierarchy of cgroups is mounted.
 struct Mount {
-    /// The group that is visible at `point`.
+    /// The group whose folder is mounted at the path `point`.
     root: String,
     point: String,
     version: Version,
@@ -43,7 +43,8 @@ impl CpuGroups {
         Self { last, ..Self::below("/") }
     }
 
-    /// Returns the process's cgroups as the files below the folder `root` show them. Outside of tests, `root` is `/`.
+    /// Returns a value that reads the process's cgroups from the files below the folder `root`. Outside of tests,
+    /// `root` is `/`.
     fn below(root: impl Into<PathBuf>) -> Self {
         Self { root: root.into(), membership: None, folders: Vec::new(), last: None }
     }
@@ -95,8 +96,8 @@ fn task_limit_below(root: &Path) -> io::Result<Option<u64>> {
     Ok(least)
 }
 
-/// Returns the folders of the controller's groups to which the process belongs, and of the groups above them, as far as
-/// these folders are visible.
+/// Returns the folders of the process's groups for this controller, and the folders of the groups above these groups.
+/// Leaves out folders that are not visible.
 fn folders_of(root: &Path, membership: &str, controller: &str) -> io::Result<Vec<PathBuf>> {
     let mounts = text(&root.join("proc/self/mountinfo"))?.unwrap_or_default();
     let mounts: Vec<Mount> = mounts.lines().filter_map(|line| Mount::parse(line, controller)).collect();
@@ -104,12 +105,14 @@ fn folders_of(root: &Path, membership: &str, controller: &str) -> io::Result<Vec
     Ok(groups.flat_map(|(version, path)| upwards(root, &mounts, version, path)).collect())
 }
 
-/// Returns the folder of the group `path` and the folders of the groups above it, as far as these folders are visible.
+/// Returns the folder of the group `path`, and the folders of the groups above this group. Leaves out folders that are
+/// not visible.
 fn upwards(root: &Path, mounts: &[Mount], version: Version, path: &str) -> Vec<PathBuf> {
     let of_version = || mounts.iter().filter(|mount| mount.version == version);
     let exact = of_version().find_map(|mount| Some((mount, below(path, &mount.root)?)));
-    // In a container, `/proc/self/cgroup` and `mountinfo` may use different roots. If the two roots differ, the groups
-    // that are visible in the container are the container's groups.
+    // In a container, `/proc/self/cgroup` and `mountinfo` may use different roots. If no mount shows the process's
+    // group, the group of the first mount counts as the process's own group, because the groups that are visible in the
+    // container are the container's groups.
     let Some((mount, path)) = exact.or_else(|| Some((of_version().next()?, ""))) else {
         return Vec::new();
     };
@@ -318,12 +321,12 @@ mod tests {
         assert_eq!(Tree::new("4:cpu,cpuacct:/b\n0::/a\n", &[V1, v2], &files).quota(), percent(25));
     }
 
-    /// spec: C5.3: a container sees only a part of the hierarchy, under other names.
+    /// spec: C5.3: a container sees only a part of the hierarchy, and the groups have other paths in the container.
     #[test]
     fn a_container_sees_its_own_groups() {
         let inside = "31 23 0:28 /docker/1f /sys/fs/cgroup ro - cgroup2 cgroup rw";
         let table = [
-            // group, mount, file with the quota, whether the quota is found
+            // The columns are the group, the mount, the file with the quota, and whether the quota is found.
             ("/", V2, "cpu.max", true),
             ("/docker/1f", inside, "cpu.max", true),
             ("/docker/1f/sub", inside, "sub/cpu.max", true),

@@ -1,4 +1,4 @@
-//! The one clock of the process.
+//! The clock from which the crate reads the time.
 
 #[cfg(test)]
 use std::cell::Cell;
@@ -11,7 +11,7 @@ use crate::sys::{self, machine};
 /// The origin of time, which is the time at which this process first read the clock.
 struct Origin {
     instant: Instant,
-    /// The origin in nanoseconds of `CLOCK_MONOTONIC`, which has the same zero as the coarse clock.
+    /// The origin in nanoseconds, read from `CLOCK_MONOTONIC`. The coarse clock counts from the same zero.
     coarse: u64,
 }
 
@@ -66,8 +66,8 @@ pub(crate) fn coarse() -> Time {
     Time::from_nanos(imp::coarse_nanos().saturating_sub(origin().coarse))
 }
 
-/// Returns the time of the last tick of the coarse clock, in a portable build or on a made-up machine. In both, the
-/// coarse clock ticks at every instant, unless a test sets another period.
+/// Returns the time of the last tick of the coarse clock, in a portable build or on a made-up machine. In such a
+/// build and on such a machine, the coarse clock ticks at every instant, unless a test sets another period.
 #[cfg(not(test))]
 #[inline(always)]
 fn last_tick(now: Time) -> Time {

@@ -18,7 +18,7 @@ mod recorded {
     use crate::policy::locks::Rank;
 
     /// The maximum number of held locks that are recorded for a thread. A lock beyond this number is checked but not
-    /// recorded, so later locks are not checked against it.
+    /// recorded, so later locks are not checked against this lock.
     const MOST: usize = 8;
 
     thread_local! {

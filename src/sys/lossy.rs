@@ -1,4 +1,4 @@
-//! Text files of the system.
+//! Reads text files of the system, whatever bytes they contain.
 
 use std::path::Path;
 use std::{fs, io};

@@ -1,7 +1,7 @@
 //! The services of the operating system and the machine, each behind a small contract that this crate defines.
 //!
-//! Only this folder uses `libc`, `hwlocality`, `core_affinity` and the atomics by name, and only this folder starts the
-//! crate's threads. From the rest of the crate, the folder may use only the plain types of `policy`.
+//! Only this folder names `libc`, `hwlocality`, `core_affinity` and the atomics, and only this folder starts the
+//! crate's threads. The folder uses nothing from the rest of the crate but the plain types of `policy`.
 //!
 //! Linux is the main platform. If a service has a Linux and a portable version, its `mod.rs` states the contract of
 //! both, and the portable version does as little as the contract allows. Tests build both versions, and

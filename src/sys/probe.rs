@@ -9,20 +9,20 @@ use super::pause::Pause;
 use super::switches::{self, Readiness, Ring, Switch};
 use super::thread_state::{self, Eye};
 
-/// The inspections that fail, each with the system's number of the error. Outside of tests, every field is `None`.
+/// The errors with which inspections fail, as the system numbers them. Outside of tests, every field is `None`.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct Faults {
-    /// The error of reading threads' states, and their counts of context switches.
+    /// The error with which reads of a thread's state or of its count of switches fail.
     pub(crate) state: Option<i32>,
-    /// The error of reading the CPU time of threads.
+    /// The error with which reads of a thread's CPU time fail.
     pub(crate) cpu_time: Option<i32>,
-    /// The error of recording the context switches of any thread, as if the system did not permit records.
+    /// The error with which attempts to record the switches of any thread fail, as if the system permitted no records.
     pub(crate) switches: Option<i32>,
-    /// The error of listening for records of context switches.
+    /// The error with which attempts to listen for records of context switches fail.
     pub(crate) listening: Option<i32>,
-    /// The error of recording the switches of one more thread, if the system permits records.
+    /// The error with which attempts to record the switches of one more thread fail, if the system permits records.
     pub(crate) attaching: Option<i32>,
-    /// The error of reading the records of a thread.
+    /// The error with which reads of a thread's records fail.
     pub(crate) draining: Option<i32>,
 }
 
@@ -59,8 +59,8 @@ impl Probe {
         unless(self.faults.draining, || ring.drain(tell))
     }
 
-    /// Returns a pause that records of context switches can end. Returns an error if the system does not let this
-    /// process record switches, or does not wake a listener for them.
+    /// Returns a pause that a record of a context switch can end. Returns an error if the system does not let this
+    /// process record switches, or does not wake a listener for records.
     pub(crate) fn listening(&self) -> io::Result<(Pause, Readiness)> {
         if machine::listens() {
             return Err(io::ErrorKind::Unsupported.into());

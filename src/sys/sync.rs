@@ -1,7 +1,7 @@
-//! The crate's atomics and locks. In the models, the atomics and locks come from loom, and otherwise from std and
-//! parking_lot. In unit tests, and in unoptimised builds for the crate's other tests, [`yields`](super::yields) wraps
-//! the atomics and locks, so that races become more likely. Code outside `sys` imports atomics and locks only from this
-//! module.
+//! The crate's atomics and locks. In the loom models, the atomics and locks come from loom. In all other builds, they
+//! come from std and parking_lot. In unit tests, and in unoptimised builds for the crate's other tests,
+//! [`yields`](super::yields) wraps the atomics and locks, so that races become more likely. Code outside `sys` imports
+//! atomics and locks only from this module.
 //!
 //! loom models `SeqCst` fences but not `SeqCst` accesses, so every handshake of the protocol layer is written with
 //! explicit fences.
@@ -13,14 +13,14 @@ use super::yields as imp;
 mod imp {
     pub(crate) use loom::sync::atomic::{AtomicI64, Ordering, fence};
 
-    /// loom's atomic, but its drop counts as an access. So loom reports each access after the drop, and each earlier
-    /// access that is not ordered before the drop.
+    /// Wraps loom's atomic, and counts the drop of the atomic as an access. So loom reports each access after the drop,
+    /// and each earlier access that is not ordered before the drop.
     ///
     /// In addition, this type makes loom's search take the order of loads into account. By itself, loom remembers only
     /// the last access to an atomic. Suppose that a thread loads an atomic and then writes to it. The thread's own load
     /// then hides the race between its write and an earlier load of another thread, and loom never tries to put the
-    /// write before that earlier load. So that loom tries both orders, a read-modify-write that changes nothing
-    /// precedes each load.
+    /// write before that earlier load. To make loom try both orders, this type does a read-modify-write before each
+    /// load. The read-modify-write changes nothing.
     #[derive(Debug)]
     pub(crate) struct AtomicU64 {
         value: loom::sync::atomic::AtomicU64,
@@ -84,8 +84,9 @@ mod imp {
         }
     }
 
-    /// loom's `Arc`, but a thread that panics leaks it. After a deadlock, loom has no active thread, so the drop of
-    /// loom's `Arc` would panic again. The second panic would abort the process before the test is reported as failed.
+    /// Wraps loom's `Arc`. A thread that panics leaks the `Arc` instead of dropping it. After a deadlock, loom has no
+    /// active thread, so the drop of loom's `Arc` would panic again. The second panic would abort the process before
+    /// the test is reported as failed.
     #[derive(Debug)]
     pub(crate) struct Arc<T>(Option<loom::sync::Arc<T>>);
 
@@ -154,8 +155,8 @@ pub(crate) use imp::*;
 
 /// Acts as a `SeqCst` fence if the same thread has done a read-modify-write directly before the call.
 ///
-/// On x86-64 every read-modify-write is a full barrier. So it suffices that the compiler moves no later access before
-/// the read-modify-write. A second barrier would double the cost of a blocking guard.
+/// On x86-64 every read-modify-write is a full barrier. So it suffices that the function keeps the compiler from moving
+/// a later access before the read-modify-write. A second barrier would double the cost of a blocking guard.
 #[inline]
 pub(crate) fn fence_after_update() {
     if cfg!(all(target_arch = "x86_64", not(miri), not(cmwq_loom))) {

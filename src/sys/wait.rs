@@ -4,9 +4,8 @@
 //! Contract: `sleep` blocks only if `validate` still returns true after the sleeper was registered. `wake_all` wakes
 //! all threads that were registered before the call. So no sleeper misses a wake-up if the waking thread changes the
 //! state that `validate` reads *before* it calls `wake_all`. The address is only a key and is never read, so the object
-//! may already be freed when `wake_all` is called. A sleeper may also wake up without a reason, because of a wake-up
-//! for another object, or because of a chore (a task that sleepers perform at intervals). So each caller of `sleep`
-//! sleeps in a loop.
+//! may already be freed when `wake_all` is called. A sleeper may also wake up for no reason, at a wake-up for another
+//! object, or for a chore (a task that sleepers perform at intervals). So each caller of `sleep` sleeps in a loop.
 
 #[cfg(not(cmwq_loom))]
 mod imp {
@@ -147,7 +146,7 @@ mod imp {
     /// Wakes all threads that sleep on `key`.
     pub(crate) fn wake_all(key: usize) {
         machine::wake(machine::Key::Address(key), true);
-        // SAFETY: as in `park`.
+        // SAFETY: as in `park`, the address lies in a static of this module.
         unsafe {
             parking_lot_core::unpark_all(place(key), DEFAULT_UNPARK_TOKEN);
         }
@@ -159,11 +158,11 @@ mod imp {
     use loom::sync::{Condvar, Mutex};
 
     loom::lazy_static! {
-        /// The only bucket, which all keys share. So a wake-up for another key is a spurious wake-up.
+        /// The only queue of sleepers, which all keys share. So a wake-up for another key is a spurious wake-up.
         static ref BUCKET: (Mutex<u64>, Condvar) = (Mutex::new(0), Condvar::new());
     }
 
-    /// loom has no time. So a wait either never runs out, or has run out when it begins.
+    /// loom has no time. So a wait either has no time limit, or its time is over when the wait begins.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     pub(crate) enum Until {
         Forever,

@@ -11,8 +11,8 @@
 //!
 //! The address is only a key and is never read, so the object may already be freed when `ring` is called. Another
 //! object may then have the same address, and `ring` may take the alarm of a task that waits for this other object. The
-//! task is polled without a reason, and calls `watch` again. If the effect of an alarm cannot be undone, the alarm is
-//! kept here only under a key for which no late `ring` can come.
+//! task is polled without a reason, and calls `watch` again. The effect of some alarms cannot be undone. Such an alarm
+//! is kept here only under a key for which no late `ring` can come.
 
 use std::collections::BTreeMap;
 use std::task::Waker;

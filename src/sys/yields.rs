@@ -6,8 +6,8 @@
 //!
 //! On real threads, a point does nothing unless the environment has `CMWQ_YIELD_SEED`. Real threads seldom hit a race
 //! between two instructions, because hardly any time passes between them. With a seed, the thread may yield or sleep at
-//! each point. So sooner or later, the threads interleave in each way that a race needs. The threads run the same code
-//! that is shipped.
+//! each point. So sooner or later, the threads interleave in each way that a race needs. Apart from the points, the
+//! threads run the same code as in users' builds.
 //!
 //! Each thread draws its actions from its own pseudo-random sequence, which derives from the seed and the thread's
 //! name. A thread without a name uses the number of earlier nameless threads instead. So a failed run can be repeated
@@ -29,9 +29,9 @@ use std::time::{Duration, Instant};
 
 pub(crate) use std::sync::{Arc, atomic::Ordering};
 
-/// The most eager thread yields once in this many points, on average.
+/// The least calm thread yields once in this many points, on average.
 const YIELD: u64 = 16;
-/// The most eager thread sleeps once in this many points, on average. The calmest thread sleeps once in `16 * SLEEP`
+/// The least calm thread sleeps once in this many points, on average. The calmest thread sleeps once in `16 * SLEEP`
 /// points.
 const SLEEP: u64 = 1024;
 /// The longest sleep at a point, in microseconds.
@@ -46,8 +46,8 @@ const LOST: Duration = Duration::from_micros(300);
 struct Temper {
     /// The state of the thread's pseudo-random sequence.
     state: u64,
-    /// The calmness of the thread. A thread with the calmness 0 is the most eager. Threads with different tempers
-    /// overtake each other.
+    /// The calmness of the thread. The calmer a thread is, the more seldom it yields and sleeps. Threads of different
+    /// calmness overtake each other.
     calm: u32,
     /// Until this time, the thread neither yields nor sleeps at its points.
     hurries: Option<Instant>,
@@ -95,7 +95,8 @@ impl Temper {
         }
     }
 
-    /// Returns the temper of a thread. `thread` is a value that distinguishes the thread from others.
+    /// Returns the temper (the behaviour at points) of a thread. `thread` is a value that distinguishes the thread from
+    /// others.
     fn of(seed: u64, thread: impl Hash) -> Self {
         let mut hasher = DefaultHasher::new();
         (seed, thread).hash(&mut hasher);
@@ -142,7 +143,8 @@ fn around<R>(operation: impl FnOnce() -> R) -> R {
     result
 }
 
-/// Tells the machine of the calling thread that the thread accesses this value. Does nothing outside of unit tests.
+/// Tells the calling thread's simulated machine that the thread accesses this value. Does nothing outside of unit
+/// tests.
 pub(crate) fn touch<T>(value: *const T, writes: bool) {
     #[cfg(test)]
     super::machine::touch(value.addr(), writes);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::setup::{SEED, Setup};
 
-/// The environment variable that sets the number of runs of each test that explores.
+/// The environment variable that sets the number of runs of each call of [`Setup::explore`].
 const RUNS: &str = "CMWQ_TEST_RUNS";
 
 impl Setup {

@@ -45,7 +45,7 @@ use super::setup::magnitude;
 #[must_use]
 pub struct Faults {
     plan: Plan,
-    /// Each seed draws faults of these kinds.
+    /// The kinds of faults that each seed draws.
     drawn: Vec<FaultKind>,
 }
 
@@ -62,8 +62,7 @@ pub struct Faults {
 #[non_exhaustive]
 pub enum FaultKind {
     /// For some time, no thread can be made. This time begins at one of the attempts 2 to 8 to make a thread, or at
-    /// least 1 ms after the start of the run. So if the test makes an executor first of all, the executor gets its
-    /// manager.
+    /// least 1 ms after the start of the run. So if a test begins by making an executor, the executor gets its manager.
     Threads,
     /// Queues refuse some submissions.
     Refusals,
@@ -289,8 +288,8 @@ impl Faults {
 
     /// Makes an item panic at the start of one of its runs. The runs of all items with this text in their description
     /// are numbered. The [`events`](super::events) have the descriptions, for example
-    /// `item my_crate::send::{{closure}} of queue "mails"`. If no thread learns of this panic, the test run does not
-    /// fail.
+    /// `item my_crate::send::{{closure}} of queue "mails"`. This panic by itself does not make the run fail, even if no
+    /// thread learns of the panic.
     ///
     /// # Panics
     ///

@@ -2,7 +2,7 @@
 //!
 //! A [run](Setup::run) calls a closure on a made-up machine. The machine has its own clock and its own CPUs, and
 //! everything in the run uses this clock and these CPUs: queues, items, timers, scopes, joins, and the sleeps, locks,
-//! channels and threads of [`blocking`](mod@crate::blocking). User code stays as it is.
+//! channels and threads of [`blocking`](mod@crate::blocking). User code needs no change.
 //! [`Executor::global`](crate::Executor::global) and [`WorkQueue::new`](crate::WorkQueue::new) use an executor that
 //! belongs to the run. The engine is the same as in a program. Only the clock, the order of the threads, and the CPUs
 //! are made up.
@@ -110,7 +110,7 @@
 //! * `Instant::now`, `SystemTime` and timers of other crates do not follow virtual time. The times that they return,
 //!   random numbers, addresses, and the order of a `HashMap` differ from run to run. If code depends on any of these
 //!   values, the same seed may lead to another run.
-//! * Code takes no time, unless it calls [`compute`]. So the run shows no effect of slow code.
+//! * Code takes no virtual time, unless it calls [`compute`]. So the run shows no effect of slow code.
 //! * Only threads that this crate makes ([`blocking::thread`](mod@crate::blocking::thread)) belong to the run. Other
 //!   threads cannot wake the threads of the run.
 //! * A queue in a `static` belongs to the run that has made it, and other runs cannot use it. Two runs that take place
@@ -128,11 +128,12 @@
 //! * The threads of a run take turns on one real CPU. If code in a run starts threads of other crates, or programs,
 //!   these threads and programs stay on that CPU, too.
 //! * If the threads take a million steps while no time passes, the kit reports an item without an end. So a loop that
-//!   polls must sleep in between. A test that submits hundreds of thousands of items at one moment must [permit
-//!   more](Setup::max_steps).
+//!   polls must sleep in between. A test that submits hundreds of thousands of items at one moment must [permit more
+//!   steps](Setup::max_steps).
 //! * If the clock moves more than a million times while the test's own thread waits, the kit reports a wait without an
-//!   end. A periodic item keeps the clock moving, so the kit finds a deadlock beside such an item only in this way. If
-//!   an item has a period of 50 ms, a test that advances by a day must [permit more](Setup::max_steps).
+//!   end. A periodic item keeps the clock moving. So if threads are in a deadlock while a periodic item goes on, only
+//!   this limit ends the run. If an item has a period of 50 ms, a test that advances by a day must [permit more
+//!   moves](Setup::max_steps).
 //! * If a debugger stops the process for several seconds of real time, the run may fail, because the run takes no step
 //!   in this time.
 

@@ -101,9 +101,10 @@ impl Setup {
         self
     }
 
-    /// Sets the number of steps after which a run counts as endless, if no time passes meanwhile. Time may also pass at
-    /// most this many times while the test's own thread waits. The default is a million. A test needs a higher limit if
-    /// it submits hundreds of thousands of items at one moment, or advances by a year while an item has a short period.
+    /// Sets the number of steps after which a run counts as endless, if no time passes meanwhile. The clock may also
+    /// move at most this many times while the test's own thread waits. The default is a million. A test needs a higher
+    /// limit if it submits hundreds of thousands of items at one moment, or advances by a year while an item has a
+    /// short period.
     ///
     /// # Panics
     ///
@@ -231,7 +232,7 @@ impl Setup {
     }
 }
 
-/// Draws a number from 1 to a bound, which is drawn first. The bound is one of the first `powers` powers of two,
+/// Draws a bound, and then draws a number from 1 to this bound. The bound is one of the first `powers` powers of two,
 /// beginning with 2.
 pub(super) fn magnitude(random: &mut Rng, powers: u32) -> u64 {
     let magnitude = random.u32(0..powers);

@@ -82,7 +82,8 @@ impl Work {
     ///
     /// Returns [`WaitError::WouldDeadlock`] if the caller is the item itself, and [`WaitError::Forked`] in a forked
     /// process. A call by the item itself, or in a forked process, cancels nothing. A debug build also returns
-    /// `WouldDeadlock` if the wait closes a cycle of items, after it has cancelled a pending submission.
+    /// `WouldDeadlock` if the wait closes a cycle of items. In this case, the call has already cancelled a submission
+    /// that was pending.
     #[doc(alias = "cancel_sync")]
     #[doc(alias = "cancel_work_sync")]
     #[doc(alias = "cancel_delayed_work_sync")]
@@ -179,8 +180,8 @@ impl Work {
     ///
     /// Returns [`WaitError::WouldDeadlock`] if the caller is the item itself, and [`WaitError::Forked`] in a forked
     /// process. A call by the item itself, or in a forked process, changes nothing. A debug build also returns
-    /// `WouldDeadlock` if the wait closes a cycle of items, and then has cancelled a pending submission, but has not
-    /// disabled the item.
+    /// `WouldDeadlock` if the wait closes a cycle of items. In this case, the call has already cancelled a submission
+    /// that was pending, but has not disabled the item.
     #[doc(alias = "disable_sync")]
     #[doc(alias = "disable_work_sync")]
     #[doc(alias = "disable_delayed_work_sync")]

@@ -67,7 +67,7 @@ fn begin(executor: &Arc<ExecutorInner>, until: Until) -> Arc<Outcome> {
     };
     if thread::spawn("cmwq/shutdown".to_owned(), None, on_thread).is_err() {
         // If no other thread can be made, the calling thread performs the shutdown. The calling thread may be a worker
-        // of another executor. The other items of that executor should run during the shutdown.
+        // of another executor. The blocking guard lets the other items of that executor run during the shutdown.
         guarded(perform);
     }
     outcome

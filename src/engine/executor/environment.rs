@@ -35,9 +35,10 @@ pub(crate) struct Present {
 }
 
 impl LiveEnvironment {
-    /// Returns the environment of a new executor. The executor's CPUs were chosen by `process`, the CPUs of the
-    /// process. They are not read again here, because a CPU that the process has lost meanwhile would count as a CPU
-    /// that the user gave to the executor although the process may not use it.
+    /// Returns the environment of a new executor. The executor's CPUs were chosen by means of `process`, the set of
+    /// CPUs that the process may use. This function does not read this set again. After a second reading, a CPU that
+    /// the process has lost meanwhile would count as one that the user gave to the executor although the process may
+    /// not use it.
     pub(crate) fn new(mapped: &[MappedCpu], process: Option<CpuSet>, bell: Arc<Bell>) -> Self {
         let quota = CpuGroups::of_process(None).quota();
         let cpus = Arc::new(Environment::new(mapped, process, quota));
@@ -60,10 +61,10 @@ impl LiveEnvironment {
         affinity::watched_cpus().is_some_and(|allowed| allowed != *self.present().cpus.allowed())
     }
 
-    /// Wakes the manager if the manager has suspended its checks of the machine. A worker calls this function after it
-    /// has become active. Before the call, the worker either has set its phase to active and then executed a
-    /// read-modify-write, or has raised its pool's count of running workers. The call never waits for a lock. The call
-    /// costs one load if the manager's checks are not suspended.
+    /// Wakes the manager if the manager has suspended its checks of the machine. A worker calls this function when it
+    /// has become active. The worker either has raised its pool's count of running workers before the call, or its
+    /// phase says that it is active, and the worker has executed a read-modify-write since then. The call never waits
+    /// for a lock. The call costs one load if the manager's checks are not suspended.
     #[inline]
     pub(crate) fn active(&self) {
         if self.attention.active() {

@@ -57,11 +57,11 @@ pub(crate) struct ExecutorInner {
     pub(crate) topology: Topology,   // I
     /// The executor's token, which is the parent of the queues' tokens. The token is made when a thread first needs it.
     pub(crate) token: OnceLock<Token>, // A
-    /// For each CPU and each NUMA node of the machine, the indices of the CPUs that serve it. A thread computes
-    /// this value when it is first needed.
+    /// For each CPU and each NUMA node of the machine, the indices of the executor's CPUs that serve this CPU or node.
+    /// A thread computes this value when it is first needed.
     nearby: OnceLock<Nearby>, // A
-    /// The number of items that issuers outside a node have queued for that node. The items that such issuers queue for
-    /// a node are distributed over the node's CPUs in rotation.
+    /// The number of submissions to a NUMA node by an issuer outside that node, for all nodes together. The CPUs of a
+    /// node get such submissions in rotation.
     pub(crate) turns: AtomicUsize, // A
     /// The pools of each of the executor's CPUs. Each pool is made when it is first used.
     per_cpu: Box<[CpuPools]>, // A, set under U

@@ -4,10 +4,10 @@
 //! |---|---|
 //! | `settings`, `reports` | the settings from the builder (limits, names, hooks), and the reports that hooks receive |
 //! | `core` | the data that pools and threads share: settings, the manager's inbox, denials, present CPUs |
-//! | `threads` | the threads, each of which is counted before it is made, and until it is gone |
+//! | `threads` | the threads, each of which is counted from before it is made until it is gone |
 //! | `environment` | the part of the machine that the process may use at present |
-//! | `placement` | the executor's CPUs by index, and the real CPUs that serve them |
-//! | `upkeep` | the manager's data about all pools: their register, timers, leftovers, offenders |
+//! | `placement` | the index of each of the executor's CPUs, and the real CPU that serves this CPU |
+//! | `upkeep` | the manager's data about all pools: register, timers, values to destroy, items that hog CPUs or block |
 //! | `inner` | the data that queues and handles share, and how a queue's attributes determine its pools |
 //! | `shutdown` | the shutdown of an executor, and how items are given up |
 //!

@@ -1,9 +1,9 @@
-//! The executor's CPUs by index, and the real CPUs that serve them.
+//! The index of each of an executor's CPUs, and the real CPU that serves this CPU.
 //!
 //! The executor's CPUs have the *indices* 0 to n − 1, in the order of their numbers in the topology. On the real
-//! machine each of them is a real CPU. In a made-up topology, one real CPU may serve several of them. In such a
-//! topology, a worker of a per-CPU pool queues items on the CPU of its pool. Any other thread queues items on the first
-//! CPU that is served by the real CPU on which the thread runs.
+//! machine, each of these CPUs is a real CPU. In a made-up topology, one real CPU may serve several CPUs of the
+//! executor. In such a topology, a worker of a per-CPU pool queues items on the CPU of its pool. Any other thread
+//! queues items on the first CPU that is served by the real CPU on which the thread runs.
 
 use crate::policy::cpu_set::CpuSet;
 use crate::policy::environment::MappedCpu;
@@ -13,17 +13,17 @@ use crate::sys::sync::AtomicU64;
 #[derive(Debug)]
 pub(crate) struct Placement {
     pub(crate) cpus: Box<[MappedCpu]>,
-    /// For each real CPU, the index of the CPU on which issuers that run there queue their items. The real CPU's number
-    /// is the position in this array.
+    /// For each real CPU, the index of the executor's CPU on which issuers that run on this real CPU queue their items.
+    /// The real CPU's number is the position in this array.
     pub(crate) by_cpu: Box<[u32]>,
     pub(crate) mode: Mode,
 }
 
 #[derive(Debug)]
 pub(crate) enum Mode {
-    /// Each CPU is a real CPU.
+    /// Each CPU of the executor is a real CPU.
     Real,
-    /// Several CPUs may share a real CPU.
+    /// Several CPUs of the executor may share a real CPU.
     MadeUp,
     /// Each item gets a random CPU, to break assumptions about locality (the kernel's `debug_force_rr_cpu`).
     Random(AtomicU64),
@@ -62,7 +62,7 @@ impl Placement {
         self.cpus.iter().position(|own| own.cpu == cpu)
     }
 
-    /// Returns the real CPUs that serve the CPUs with these numbers in the topology.
+    /// Returns the real CPUs that serve the executor's CPUs `cpus`, which are numbered as in the topology.
     pub(crate) fn real(&self, cpus: &CpuSet) -> CpuSet {
         self.cpus.iter().filter(|own| cpus.contains(own.cpu)).map(|own| own.real).collect()
     }

@@ -2,10 +2,10 @@
 //!
 //! The calling thread first shuts the intakes of all queues to outsiders (threads that run no item of the executor),
 //! and waits while the accepted items run. Then the calling thread shuts the intakes to all submissions. If the time
-//! has run out by then, or the wait can never end, the calling thread *gives up* the items that have not begun. The
-//! calling thread empties the waiting lists and worklists itself, because the workers may be stuck. An entry may still
-//! reach a pool later: a worker may put an entry back, or an issuer may have admitted an item and not pushed its entry
-//! yet. A thread that brings an entry to an emptied pool gives the entry up.
+//! has run out, or if the wait can never end, the calling thread *gives up* the items that have not begun. The calling
+//! thread empties the waiting lists and worklists itself, because the workers may be stuck. An entry may still reach a
+//! pool later: a worker may put an entry back, or an issuer may have admitted an item and not pushed its entry yet. A
+//! thread that brings an entry to an emptied pool gives the entry up.
 
 use crate::policy::effective_state::Stage;
 use crate::sys::machine;
@@ -56,9 +56,9 @@ impl ExecutorInner {
         queues.iter().for_each(|queue| queue.change(|_| ()));
         self.cancel_timers();
         // The checks above have passed, so this wait fails in two cases only. In the first case, the time runs out. In
-        // the second case, the caller is an item of another executor, and an item of this executor has queued the
-        // calling item to this executor since the checks. The caller would then wait for itself, so the pending
-        // items are given up at once.
+        // the second case, the caller is an item of another executor, and since the checks, an item of this executor
+        // has queued the calling item to this executor. The caller would then wait for itself, so the pending items are
+        // given up at once.
         while wait_until_empty(&queues, until).is_ok() {
             // An item may have made a new queue before it ended, for example a system queue, which is made when it is
             // first used.
@@ -126,10 +126,11 @@ impl ExecutorInner {
     #[cold]
     fn give_up(&self, queues: &[QueueRef]) {
         // All pools are abandoned before any entry is given up, because a route's marker that is given up releases
-        // entries to another pool. The waiting lists are emptied only after the pools, for the following reason. While
-        // the intake is shut, an item that reaches its waiting list late is given a slot immediately, and goes to a
-        // pool. In the pool, the item counts as active until it is given up. If there were too many such items, the
-        // limiter could count no further item as active, and so no item of its waiting list could be given up.
+        // entries to another pool. The waiting lists are emptied only after the pools were emptied, for the following
+        // reason. While the intake is shut, an item that reaches its waiting list late is given a slot immediately, and
+        // goes to a pool. In the pool, the item counts as active until it is given up. If there were too many such
+        // items, the limiter could count no further item as active, and so no item of its waiting list could be given
+        // up.
         let pools = self.upkeep.pools.all();
         let aside: Vec<_> = pools.iter().map(|pool| pool.abandon()).collect();
         aside.into_iter().flatten().for_each(give_up);

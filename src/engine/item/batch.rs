@@ -1,4 +1,5 @@
-//! Batches: many items are queued with one kick of their pool. The one-shots of a batch are also admitted together.
+//! Batches: many items are queued, and then their pool is *kicked* once, which wakes workers if some are needed. The
+//! one-shots of a batch are also admitted together.
 //!
 //! All items of a batch have the same place, and so the same shard. These items go to the same pool, unless the shard's
 //! route is turned to another pool while the batch is being queued. No user code runs between the first push and the
@@ -27,8 +28,8 @@ use super::token::Token;
 use super::with_options::{ClosureOptions, into_closures};
 use super::work::WorkHandle;
 
-/// At most this many items are admitted and pushed before a kick. Because of this limit, a long batch begins to run
-/// while it is still being queued.
+/// At most this many items are admitted and pushed before their pool is kicked. Because of this limit, a long batch
+/// begins to run while it is still being queued.
 const AT_ONCE: usize = 256;
 
 /// A batch of closures that ended early because a closure was refused.
@@ -57,8 +58,8 @@ pub(crate) struct CutAt {
 
 impl Queue {
     /// Queues closures in order, and stops at the first closure that is refused. Once `token` counts as cancelled, the
-    /// call no longer waits for room for its items. No item gets this token, because an item that cancels its own token
-    /// would otherwise also end the wait of the batch.
+    /// call no longer waits for room for its items. The items do not get this token. If they did, an item that cancels
+    /// its own token would also end the batch's wait for room.
     pub(crate) fn spawn_batch<F, T>(
         &self,
         place: Place,
@@ -202,8 +203,8 @@ impl Queue {
             if made.items.is_empty() {
                 return Ok(());
             }
-            // If a panic drops `made`, the items in it are taken apart. The call of `push_run` may queue the items, so
-            // this thread moves the items out of `made` before the call.
+            // When `made` is dropped, even by a panic, it takes its items apart. The call of `push_run` may queue the
+            // items, so this thread moves the items out of `made` before the call.
             let mut items = std::mem::take(&mut made.items);
             let answer = self.push_run(place, &items, token);
             let queued = answer.map_or_else(|(queued, _)| queued, |()| items.len());
@@ -302,8 +303,8 @@ fn push_admitted(shard: &Shard, place: Place, items: &[NonNull<Header>], pass: &
         entry.stamp(&shard.timing);
         kick.push(shard, entry);
     }
-    // The pool is kicked before the entries without a slot are listed, so that the pushed entries come first even if
-    // the route was turned to another pool.
+    // This thread kicks the pool before it lists the entries without a slot. So the pushed entries come first even if
+    // the shard's route now leads to another pool.
     drop(kick);
     if waiting.is_empty() {
         return;
@@ -345,8 +346,8 @@ impl<F: Closure<T>, T> Made<F, T> {
 
 impl<F: Closure<T>, T> Drop for Made<F, T> {
     fn drop(&mut self) {
-        // Items remain here only if the iterator of closures has panicked, because items are moved out of this struct
-        // before they are queued.
+        // Items are moved out of this struct before they are queued. So items remain here only if the iterator of
+        // closures has panicked.
         for item in self.items.drain(..) {
             // SAFETY: the items were made for this type, and were not queued.
             drop(unsafe { one_shot::unmake_detached::<F, T>(item) });
@@ -354,7 +355,7 @@ impl<F: Closure<T>, T> Drop for Made<F, T> {
     }
 }
 
-/// The kick of a pool for the pushed entries of a batch. Dropping this value kicks the pool.
+/// The pushed entries of a batch for which the pool was not kicked yet. Dropping this value kicks the pool.
 ///
 /// The caller holds a handle to the queue, which keeps the pool in memory.
 #[derive(Default)]
@@ -369,8 +370,8 @@ impl<'a> BatchKick<'a> {
         if has_slot {
             self.push(shard, entry);
         } else {
-            // Kicks the pool for the pushed entries first, so that the pushed entries come before this entry even if
-            // the route was turned to another pool.
+            // This thread first kicks the pool of the pushed entries. So these entries come before this entry even if
+            // the shard's route now leads to another pool.
             *self = Self::default();
             shard.put(entry, false);
         }
@@ -384,8 +385,8 @@ impl<'a> BatchKick<'a> {
         let open = if runs_user_code { None } else { shard.open_pool() };
         let Some(pool) = open.filter(|pool| self.to.is_none_or(|(_, known)| std::ptr::eq(known, *pool)))
         else {
-            // The pushed entries may have reached their pool after the route had left that pool. If they have, the kick
-            // plugs the route, and this entry waits behind the pushed entries.
+            // This thread may have pushed the earlier entries to their pool when the shard's route already led to
+            // another pool. If so, the kick plugs the route, and this entry waits behind the earlier entries.
             *self = Self::default();
             return shard.submit(entry);
         };

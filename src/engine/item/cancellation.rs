@@ -1,9 +1,10 @@
 //! The token of the calling thread, and the question whether the thread's item should stop.
 //!
-//! An item that was submitted with a token or with a deadline *enters* its token while it runs. Every other item gets a
-//! token only when it asks for one. A token that an item asks for is a child of the queue's token. A thread-local
-//! variable keeps this token, together with the item's number. When the worker begins another item, the kept number
-//! does not match that item's number. So an item that does not ask for a token pays nothing.
+//! An item that was submitted with a token or with a deadline *enters* its token: during the run, this token is the
+//! thread's token. Every other item gets a token only when it asks for one. A token that an item asks for is a child of
+//! the queue's token. A thread-local variable keeps this token, together with the item's number. The worker does not
+//! reset this variable when it begins another item, because that item has another number. So an item that does not ask
+//! for a token costs nothing.
 //!
 //! If an item has no token, three places say whether the item should stop: the item's own state, the queue's token, and
 //! the executor's token. A handle uses the item's state to ask the item to stop.
@@ -37,7 +38,7 @@ struct Asked {
 }
 
 impl Token {
-    /// Makes this token the token of the calling thread while it calls `function`.
+    /// Calls `function`. During the call, this token is the token of the calling thread.
     pub(crate) fn enter<R>(&self, function: impl FnOnce() -> R) -> R {
         let _entered = Entered::begin(self.clone());
         function()
@@ -141,8 +142,8 @@ pub(crate) fn token_for_fork(worker: &WorkerThread) -> Option<KeptToken> {
     entered.or_else(|| asked(worker.sequence(), Token::kept)).or_else(|| Some(current_token()?.kept()))
 }
 
-/// Drops the token of the last item that has asked for its token. A worker calls this when it ends its work for a pool,
-/// because it then numbers its items from the beginning again.
+/// Drops the token of the last item that has asked for its token. A rescuer calls this function when it leaves a pool,
+/// because in each pool it numbers its items from the beginning again.
 pub(crate) fn forget() {
     let _former = ASKED.try_with(RefCell::take);
 }

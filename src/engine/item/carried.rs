@@ -1,12 +1,13 @@
-//! How submissions carry values into runs. A value such as a request's id or a span may be current when an issuer
-//! submits an item. A value that the submission carries is current again while the item runs.
+//! Submissions can carry values from their issuer into the run of the item. A value such as a request's id or a span
+//! may be current when an issuer submits an item. A value that the submission carries is current again while the item
+//! runs.
 //!
 //! A [`Carrier`](crate::engine::carrier::Carrier) is a hook of the user. The issuer calls the hook before the item is
 //! admitted. The hook returns a function that makes the captured values current again. This *enter function* is kept
 //! beside the closure of a one-shot, or in the slow-path state of a reusable item. The worker calls the enter function
 //! directly before the item's function, and drops the result of the enter function directly after the item's function
-//! has returned or panicked. If the item has a token, the worker enters the token before it calls the enter function,
-//! and leaves the token after it has dropped that result.
+//! has returned or panicked. If the item has a token, the worker enters the token before it calls the enter function.
+//! The worker leaves the token after it has dropped the enter function's result.
 //!
 //! If a hook panics, the item runs without the values of this hook. A submission without carriers costs the issuer one
 //! comparison, and costs the worker nothing.

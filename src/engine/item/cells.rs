@@ -16,9 +16,10 @@
 //! [`GLOBAL_CACHE_BYTES`] of each class, which is 7 MiB for all classes together. The arrays of the thread caches take
 //! another 7 KiB per thread.
 //!
-//! On a simulated machine, another thread can continue only when the running thread reaches a *point* of the code. An
-//! access to a global cache is not a point, because the global caches belong to the whole process. If it were a point,
-//! the order of threads in a run would depend on the cells that earlier runs have left in the global caches.
+//! On a made-up machine (a simulation), another thread can continue only when the running thread reaches one of certain
+//! points of the code. No other thread can continue at an access to a global cache, because the global caches belong to
+//! the whole process. Otherwise, the order of threads in a run would depend on the cells that earlier runs have left in
+//! the global caches.
 //!
 //! `--cfg cmwq_uncached` turns the thread caches and the global caches off, so that a sanitizer notices the use of a
 //! freed cell.
@@ -90,7 +91,7 @@ thread_local! {
 }
 
 impl<C> Chunk<C> {
-    /// The class for a `C`, or `None` if no class has room for a `C`.
+    /// The first class whose chunks have room for a `C`, or `None` if there is no such class.
     const CLASS: Option<usize> = class_of(Layout::new::<C>());
 
     /// Returns memory for a `C`: either a free chunk or newly allocated memory.

@@ -17,8 +17,8 @@ pub(crate) trait Closure<T> {
 
     fn type_of_closure(&self) -> Self::Type;
 
-    /// Takes room below the executor's bound for the bytes that the closure keeps in memory, unless the closure has
-    /// taken this room already.
+    /// Takes room for the bytes that the closure keeps in memory, if the executor bounds the bytes of pending items.
+    /// Does nothing if the closure has taken its room already.
     #[inline(always)] // most closures have no bytes, and the compiler then removes the code for them
     fn take_bytes(&mut self, _queue: &Queue, _ask: Ask) -> Result<(), QueueError> {
         Ok(())
@@ -89,7 +89,7 @@ impl<F: FnOnce() -> T, T> Closure<T> for F {
         OwnType::new()
     }
 
-    #[inline(always)] // as if the engine called the closure itself
+    #[inline(always)] // this call then costs no more than a direct call of the closure
     fn call(self) -> T {
         self()
     }

@@ -150,7 +150,7 @@ impl Queue {
         }
         let origin = handle.queue().executor.origin;
         let make = |function, lane| one_shot::make(function, lane, origin);
-        // SAFETY: `arm_made` passes a cell that `make` has made, and the entry's side of it.
+        // SAFETY: `make` has made the cell, and `arm_made` passes the entry's side of the cell on.
         let unmake = |item, raw| unsafe { one_shot::unmake::<F, T>(item, raw) };
         let (mut raw, name) = Self::arm_made(handle, place, after, function, make, unmake)?;
         raw.set_timer(name);
@@ -172,8 +172,8 @@ impl Queue {
             return Err((error, function));
         }
         let make = |function, _| (one_shot::make_detached::<F, T>(function), ());
-        // SAFETY: `arm_made` passes a cell that `make` has made, and the entry's side of it. The cell has no handle's
-        // side.
+        // SAFETY: `make` has made the cell, and `arm_made` passes the entry's side of the cell on. The cell has no
+        // handle.
         let unmake = |item, ()| unsafe { one_shot::unmake_detached::<F, T>(item) };
         Self::arm_made(handle, place, after, function, make, unmake).map(|((), name)| Some(name))
     }
@@ -260,8 +260,8 @@ impl Queue {
             armed = Some((name.clone(), wake));
             name
         });
-        // Waking the manager and firing the timer may run user code, which may wait for the queue of a kept entry. So
-        // the kept entries are completed first.
+        // Waking the manager and firing the timer may run user code, which may wait for the queue of an entry that the
+        // item has kept. So this thread first completes the kept entry, if there is one.
         complete_kept(&mut taken);
         let armed = armed.map(|(name, wake)| {
             if wake {
@@ -324,8 +324,8 @@ impl Queue {
 
     /// Queues the item of a timer that is due. The item was accepted when the timer was armed, so `max_pending` does
     /// not apply now. `kept` is the place that the item has already taken among the queue's pending items, if any. The
-    /// timer stays on the map until its item is admitted, and then in `due` until its item is about to be pushed or is
-    /// given up. So if this function panics before the push, the timer is still on the map or in `due`.
+    /// timer stays on the map until its item is admitted. After that, the timer is in `due` until its item is about to
+    /// be pushed or is given up. So if this function panics before the push, the timer is still on the map or in `due`.
     fn fired(&self, index: usize, due: &mut Option<Timer>, name: &TimerName, kept: Option<Kept<'_>>) {
         let shard = self.shard(index);
         let Some(pass) = self.admit_fired(shard.limiter(), name) else { return };
@@ -361,8 +361,8 @@ impl Queue {
     }
 }
 
-/// An item that was admitted and counts as pending. If this value is dropped before the item [enters](Self::enters),
-/// the drop undoes the admission and the count.
+/// An item that was admitted, counts as pending, and has no entry yet. If this value is dropped before the item
+/// [enters](Self::enters), the drop undoes the admission and the count.
 #[must_use]
 struct Entering<'queue> {
     shard: &'queue Shard,

@@ -3,8 +3,8 @@
 //!
 //! Lists hold items of all types, so an entry points at the item's [`Header`], which holds the functions for the item's
 //! type. Pools contain lists of entries, and both shards and workers refer to pools. To avoid a dependency cycle, this
-//! file knows shards and workers only by their addresses. `queue::shard` and `worker::worker_thread` give these
-//! addresses their types.
+//! file knows shards and workers only by their addresses. `queue::shard` and `worker::worker_thread` turn these
+//! addresses into typed references.
 #![allow(unsafe_code, reason = "lists hold items of all types through thin pointers")]
 
 use std::any::type_name;
@@ -80,13 +80,13 @@ pub(crate) struct ItemOperations {
     pub(crate) item_type: unsafe fn(NonNull<Header>) -> &'static ItemType,
 }
 
-/// The entry's share of an item, for a caller that gives the item up.
+/// The entry's share of an item that a thread gives up without a run.
 #[derive(Debug)]
 pub(crate) enum Share<'entry> {
     /// The entry was popped from a list.
     Listed(&'entry Entry),
-    /// The item is a one-shot that was on no list yet. The caller has taken the item. The item's state gave this answer
-    /// when the caller took the item.
+    /// The item is a one-shot that was on no list yet. A thread has taken the item. The field is the answer that the
+    /// item's state gave to this thread.
     Taken(Take),
 }
 

@@ -8,9 +8,9 @@ use super::entry::Entry;
 
 /// A list of entries. The entries leave the list in the order in which they were added.
 ///
-/// On a machine that models cache lines, each call reports the ends of the list that it reads, and those that it
-/// changes. The report is an approximation: a real list avoids some reads of its last end, and has further cache lines
-/// for its entries.
+/// On a made-up machine (a simulation) that models cache lines, each call reports which ends of the list it reads, and
+/// which ends it changes. The report is an approximation: a real list avoids some reads of its last end, and has
+/// further cache lines for its entries.
 #[derive(Debug)]
 pub(crate) struct EntryList(Injector<Entry>);
 

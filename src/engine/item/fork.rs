@@ -22,9 +22,9 @@
 //!   forks, except for the frames of this crate.
 //!
 //! **The cell.** A fork lies on the stack of the joining thread, and contains the cell of a one-shot. The joining
-//! thread owns the handle's side of the cell. The list owns the entry's side. A worker that takes the fork from the
-//! list takes over the entry's side. `join` returns or unwinds only after the entry's side has ended. If the fork was
-//! given back, its state is *cancelled*, and the closure is still in its place.
+//! thread owns the handle's side of the cell. The list that contains the fork owns the entry's side of the cell. A
+//! worker that takes the fork from the list takes over the entry's side. `join` returns or unwinds only after the
+//! entry's side has ended. If the fork was given back, its state is *cancelled*, and the closure is still in its place.
 #![allow(unsafe_code, reason = "a fork is on the stack of the thread that waits for it")]
 
 use std::cell::UnsafeCell;
@@ -88,8 +88,8 @@ enum Contents<F, T> {
 }
 
 /// Calls both closures, and returns both results. While this thread calls the first closure, another worker may call
-/// the second closure. If the calling thread is not a worker whose item [is allowed to
-/// fork](WorkerThread::forking_item), this thread calls the closures one after the other.
+/// the second closure. If the calling thread executes no item that [is allowed to fork](WorkerThread::forking_item), it
+/// calls the closures one after the other.
 pub(crate) fn join<A, B, T, U>(first: A, second: B) -> (T, U)
 where
     A: FnOnce() -> T,
@@ -189,7 +189,7 @@ impl Untyped {
         // SAFETY: the forking item's entry keeps the shard in memory.
         if unsafe { self.shard.as_ref() }.queue().executor.origin.is_forked() {
             // A forked process has no thread that could end the fork. The process cannot call the closure either,
-            // because the closure is gone. So the process ends.
+            // because a thread of the parent has taken the fork. So the process ends.
             _ = io::stderr()
                 .write_all(b"cmwq: a forked process cannot join what its parent process runs; ending\n");
             fork::end_process(STATUS_OF_A_PANIC);
@@ -213,8 +213,8 @@ impl Untyped {
         let shard = unsafe { self.shard.as_ref() };
         let (item, state) = (&raw const self.fork.head.header, &self.fork.head.cell);
         let sleep = |until| {
-            // A thread that makes a part after `will_wait` calls this thread. The check below finds the parts that were
-            // made before `will_wait`.
+            // A thread that makes a part of the fork after `will_wait` calls (wakes) this thread if a CPU is free. The
+            // check below finds the parts that were made before `will_wait`.
             if state.will_wait() && self.parts().is_some_and(Forks::are_any) {
                 state.does_not_wait();
             } else {
@@ -222,8 +222,9 @@ impl Untyped {
             }
             true
         };
-        // A fork that has not begun is given back if it gets no slot. So the fork needs no slot in order to end. The
-        // same is true of an item with a deadline, so this thread waits for the fork as for an item with a deadline.
+        // A fork that has not begun is given back if it gets no slot. So the fork needs no slot in order to end. An
+        // item with a deadline needs no slot in order to end either, so this thread waits for the fork as for such an
+        // item.
         let target = Target::OneShot { item, limiter: shard.lane(), state, has_deadline: true };
         worker.sleeps_for_fork(|| {
             if waits::wait(target, Until::FOREVER, || self.is_over(), sleep).is_err() {
@@ -234,9 +235,9 @@ impl Untyped {
         });
     }
 
-    /// Answers the call that another thread has made to the joining thread, if there was one. The call contains a
-    /// reservation of a worker's place, which the joining thread takes instead of a worker. The joining thread ends
-    /// this reservation here, when it counts as running.
+    /// If another thread has called (woken) the joining thread, ends the call's reservation. The reservation counts the
+    /// joining thread as waking, like a worker that was woken. The reservation ends here, because the joining thread
+    /// counts as running by now.
     fn answer(&self, worker: &WorkerThread) {
         let call = self.fork.take_call();
         if let Some(reserved) = call {
@@ -260,8 +261,8 @@ unsafe fn admit(fork: ForkAddress) -> Option<Entry> {
         give_back(item);
         return None;
     };
-    // An item gives its place among the pending items back when it begins. The fork begins at once, so it takes such a
-    // place only for a moment, even if no place is free.
+    // An item gives its place among the pending items back when it begins. The fork takes such a place even if none is
+    // free, but only for a moment, because the fork begins at once.
     queue.take_place_anyway();
     let mut entry = None;
     let put = |_: &Shard, admitted: Entry, _has_slot: bool| entry = Some(admitted);

@@ -29,8 +29,7 @@ pub(super) struct ForkHead {
     /// The pool of the joining thread. The joining thread keeps the pool in memory.
     pool: NonNull<dyn JoiningPool>,
     /// The *call* to the joining thread, if there is one. By a call, a thread that has made a part of this fork asks
-    /// the joining thread to take the part. The call contains the reservation of a worker's place, which the joining
-    /// thread takes.
+    /// the joining thread to take the part. The call contains a reservation, which counts the joining thread as waking.
     call: Mutex<Option<Reserved>>, // K
     /// Whether there is a call. When the joining thread is about to sleep, it reads this field instead of `call`,
     /// because it must not take a lock at that time.
@@ -39,12 +38,12 @@ pub(super) struct ForkHead {
 
 /// The pool of a thread that joins a fork.
 pub(crate) trait JoiningPool {
-    /// If a CPU of the pool is free, reserves a worker's place for the joining thread, which has kept its place in the
-    /// pool.
+    /// If a CPU of the pool is free, makes a reservation, which counts the joining thread as waking. The joining thread
+    /// has kept its place in the pool (see `Pool::keep_place_during`).
     fn reserve_place(&self) -> Option<Reserved>;
 
-    /// Ends a reservation of [`reserve_place`](Self::reserve_place), because the joining thread counts as running by
-    /// now, or was not called.
+    /// Ends a reservation of [`reserve_place`](Self::reserve_place), because the joining thread was not called, or
+    /// counts as running by now.
     fn give_up_place(&self, reserved: Reserved);
 }
 
@@ -83,9 +82,9 @@ impl ForkHead {
         self.is_called.load(Ordering::Acquire)
     }
 
-    /// Wakes the joining thread instead of a worker. Does so only if the joining thread sleeps, has not been called
-    /// yet, and its pool has a free CPU. Returns whether this call woke the joining thread. The caller runs this fork
-    /// or a part of it.
+    /// Wakes the joining thread instead of a worker. Does so only if the joining thread sleeps and has not been called
+    /// yet, and if its pool has a free CPU. Returns whether this call woke the joining thread. The caller runs this
+    /// fork or a part of it.
     fn call(&self) -> bool {
         if !self.head.cell.load().is_joined() || self.is_called.load(Ordering::Relaxed) {
             return false;
@@ -160,8 +159,8 @@ impl ForkAddress {
         std::iter::successors(Some(self), move |fork| head(*fork).whole).map(move |fork| head(fork).forking)
     }
 
-    /// Calls a thread that waits for this fork, or for a fork of which this fork is a part. The called thread takes the
-    /// place of a worker, and can take a new part of this fork. Returns whether a thread was called.
+    /// Calls a thread that waits for this fork, or for a fork of which this fork is a part. The called thread is woken
+    /// instead of a worker, and can take a new part of this fork. Returns whether a thread was called.
     ///
     /// # Safety
     ///

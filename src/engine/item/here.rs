@@ -1,9 +1,9 @@
 //! Submissions that find no room in their queue or executor, and items that their issuer therefore runs itself.
 //!
-//! The issuer admits an item that it runs itself only if the item gets a slot immediately. So the number of active
-//! items stays within the limit. The entry is on no list, because the issuer executes it itself. If the issuer does not
-//! run the item, the queue's `when_full` decides: either the issuer waits for a place and queues the item as usual, or
-//! the submission is refused.
+//! An issuer runs an item itself only if the item gets a slot immediately. So the number of active items stays within
+//! the limit. The entry is on no list, because the issuer executes it itself. If the issuer does not run the item, the
+//! queue's `when_full` decides: either the issuer waits for a place and queues the item as usual, or the submission is
+//! refused.
 
 use std::ptr::NonNull;
 
@@ -87,8 +87,8 @@ impl Queue {
             && !self.executor.core.manager.is_current_thread()
             && self.permits_any_cpu();
         let pass = if may_run { self.pass_here(shard.limiter())? } else { return None };
-        // An item gives its place among the pending items back when it begins. This item begins at once, so it takes
-        // such a place only for a moment, even if no place is free.
+        // An item gives its place among the pending items back when it begins. This item takes such a place even if
+        // none is free, but only for a moment, because the item begins at once.
         Some((Kept::anyway(self), pass))
     }
 
@@ -109,7 +109,7 @@ impl Queue {
 }
 
 /// Runs an item on the calling thread, which has admitted the item. If the item is reusable and another thread has just
-/// begun to run the item, that other thread runs the item once more.
+/// begun to run the item, that other thread runs the item once more instead.
 #[cold]
 pub(super) fn run(_shard: &Shard, entry: Entry, _has_slot: bool) {
     lent::execute(entry);

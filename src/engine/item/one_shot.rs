@@ -4,8 +4,8 @@
 //! OneShot<F, T, O>: { head: { header: { execute }, cell: state word }, contents: closure and owner | result }
 //! ```
 //!
-//! An item may have an [`Owner`]. The owner learns when the item is over, whether or not the item ran. By then, the
-//! item no longer uses anything that it may have borrowed from the owner. Most items have no owner.
+//! An item may have an [`Owner`]. The owner learns when the item is over, whether or not the item ran. When the owner
+//! learns this, the item no longer uses anything that it may have borrowed from the owner. Most items have no owner.
 //!
 //! The state word alone decides which thread may use `contents`, and which thread frees the cell. See
 //! `policy::one_shot`.
@@ -43,12 +43,13 @@ struct OneShot<F: Closure<T>, T, O> {
     contents: UnsafeCell<Contents<F, T, O>>,
 }
 
-/// An object that learns when its item is over. If the item has run, `ran` is called. If its token or its handle has
-/// cancelled it, `cancelled` is called. If the item does not run for another reason, the owner is dropped. In each
-/// case, the item's closure is already gone when the owner learns of the end.
+/// An object that learns when its item is over. If the item has run, `ran` is called. If the item's token or handle has
+/// cancelled the item, `cancelled` is called. If the item does not run for another reason, the owner is dropped. In
+/// each case, the item's closure is already gone when the owner learns of the end.
 pub(crate) trait Owner: Send {
-    /// Notes that the item begins. The worker that is about to run the item calls this with the item's address. The
-    /// worker calls this again if it has called [`ends`](Self::ends), but still keeps the item.
+    /// Notes that the item begins. The worker that is about to run the item calls this with the item's address. If the
+    /// item has lost its handle during the run, the worker calls this again, after [`ends`](Self::ends) and before it
+    /// drops the result.
     fn begins(&self, _item: NonNull<Header>) {}
 
     /// Notes that the item is about to be over. After this call, another item may get the item's address. The thread

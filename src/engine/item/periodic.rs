@@ -69,7 +69,7 @@ struct ArmAgain<'a> {
 impl Drop for ArmAgain<'_> {
     fn drop(&mut self) {
         // The item's function has forked the process, and this is the child. A thread of the parent may have held the
-        // lock at the fork, and the child has no manager.
+        // lock of the ticks at the fork, and the child has no manager.
         if self.work.origin.is_forked() {
             return;
         }
@@ -82,8 +82,8 @@ impl Drop for ArmAgain<'_> {
             return;
         }
         let after = next.since(now);
-        // `arm` refuses the tick if the item was cancelled or its queue has ended. After a refusal, this run was the
-        // item's last.
+        // `arm` refuses the tick if the item was cancelled or its queue has ended. If `arm` refuses the tick, this run
+        // was the item's last.
         let _armed: Result<Arm, QueueError> =
             Queue::arm(self.queue, self.place, None, after, self.work, false);
         if let (Some(armed), Some(name)) = (self.armed, self.work.cell.timer()) {

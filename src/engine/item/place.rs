@@ -9,7 +9,7 @@ use crate::engine::pool::spec::PoolKind;
 use crate::engine::refusal::QueueError;
 use crate::engine::worker::worker_thread;
 
-/// The place that an issuer wants for an item. CPUs have the indices of [`Placement`].
+/// The place that an issuer wants for an item. A CPU is given by its index in [`Placement`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Place {
     /// A place near the issuer.
@@ -64,7 +64,7 @@ impl Placement {
     }
 
     /// Returns the index of the CPU on which the calling thread queues items if the system does not report the current
-    /// CPU. A worker uses the CPU that its pool serves. Each other thread always uses the same CPU, so that its items
+    /// CPU. A worker uses the CPU that its pool serves. Any other thread uses one CPU for all its items, so that they
     /// stay in order. Threads that are not workers are spread over the executor's CPUs.
     fn index_without_cpu(&self) -> usize {
         let spread = || (thread::number() % self.cpus.len() as u64) as usize;
@@ -72,7 +72,8 @@ impl Placement {
     }
 
     /// Returns the index of the CPU that the calling worker's pool serves. Returns `None` if the calling thread is not
-    /// a worker, if the worker's pool serves a pod, or if this executor has no CPU or another CPU at that index.
+    /// a worker, or if the worker's pool serves a pod. Also returns `None` if the worker belongs to another executor,
+    /// and the index stands for another CPU, or for no CPU, in this executor.
     fn index_of_worker(&self) -> Option<usize> {
         worker_thread::with_current(|worker| {
             let pool = &worker?.pool;

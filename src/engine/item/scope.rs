@@ -104,9 +104,9 @@ pub(crate) struct ScopeState {
 #[derive(Debug)]
 struct Openers(Vec<NonNull<Shard>>);
 
-// SAFETY: threads share shards.
+// SAFETY: the list only points to shards, which threads may share.
 unsafe impl Send for Openers {}
-// SAFETY: threads share shards.
+// SAFETY: the list only points to shards, which threads may share.
 unsafe impl Sync for Openers {}
 
 type Payload = Box<dyn Any + Send>;
@@ -163,9 +163,10 @@ impl<'scope, 'env> Scope<'scope, 'env> {
             });
         }
         drop(open);
-        // All items have left the count by now, so no thread changes the scope state any more. In a forked process, the
-        // counted panics are those of the parent's items, and a thread of the parent may have held the lock of the
-        // first panic's payload at the fork.
+        // Unless the process was forked, all items have left the count by now. So no thread changes the scope state any
+        // more. A forked process ignores the counted panics, because they are those of the parent's items. Such a
+        // process does not take the lock of the first panic's payload, because a thread of the parent may have held
+        // this lock at the fork.
         let panicked = !forked && scope.scope_state.panics.load(Ordering::Relaxed) != 0;
         let result = match result {
             Ok(_) if panicked => Err(scope.scope_state.first_panic()),
@@ -321,8 +322,8 @@ impl ScopeState {
 }
 
 impl Openers {
-    /// Returns whether the openers alone hold the lane (see `Shard::lane`). If they do, no item of the scope can run in
-    /// this lane before the scope ends.
+    /// Returns whether the openers hold all slots of this lane (see `Shard::lane`). If they do, no item of the scope
+    /// can run in this lane before the scope ends.
     fn block(&self, lane: *const Limiter) -> bool {
         // SAFETY: no opener ends before the scope. Until an opener ends, its entry keeps its shard in memory.
         let shards = self.0.iter().map(|shard| unsafe { shard.as_ref() });

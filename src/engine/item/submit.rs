@@ -1,5 +1,5 @@
-//! The issuer's path: place → admit → enqueue → kick. While the pool is busy, the issuer takes no lock and makes no
-//! system call on this path.
+//! The issuer's path: the issuer chooses a place, admits the item, enqueues an entry, and *kicks* the pool (wakes a
+//! worker if one is needed). While the pool is busy, the issuer takes no lock and makes no system call on this path.
 
 use std::ptr::NonNull;
 
@@ -271,7 +271,7 @@ impl Queue {
         answer(queued, shard, work)
     }
 
-    /// Queues the item if it needs no new entry. The queue has no room for a new entry.
+    /// Queues the item if it needs no new entry. The caller has found that the queue has no room for a new entry.
     #[cold]
     #[inline(never)]
     fn queue_without_room(
@@ -376,8 +376,8 @@ pub(crate) fn enqueue<'q>(
     put(shard, entry, has_slot);
 }
 
-/// Traces an entry, and passes it to `put`. If the calling thread belongs to a made-up machine, the machine may let
-/// another thread run at the end of the call.
+/// Traces an entry, and passes it to `put`. If the calling thread belongs to a made-up machine (a simulation), the
+/// machine may let another thread run at the end of the call.
 #[cold]
 #[inline(never)]
 fn enqueue_traced<'q>(

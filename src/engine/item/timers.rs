@@ -11,9 +11,9 @@
 //!
 //! A timer that fires is *held* until its item is admitted to its queue. The manager usually admits the item at once.
 //! If the queue is being drained, the timer is held until the drain ends. A held timer never becomes due, but other
-//! threads still find it by its name. A thread takes the timer off the map only after it has admitted the item. So an
-//! item of the drained queue that flushes the timer's item never misses the timer. Either the flushing item finds the
-//! timer and fires it, or the timer's item is in flight already, and runs before the drain ends.
+//! threads still find it by its name. A thread takes the timer off the map only after it has admitted the item. So if
+//! an item of the drained queue flushes the timer's item, the flush never misses the timer. Either the flushing item
+//! finds the timer and fires it, or the timer's item is in flight already, and runs before the drain ends.
 //!
 //! A second map holds the wakers of tasks that await an item until a deadline. The manager takes a waker off the map at
 //! the deadline, and the executor's *ringer* thread calls the waker. These wakers have no queue and no item, so no
@@ -45,9 +45,9 @@ use super::work::WorkHandle;
 pub(crate) struct Timers {
     map: Mutex<Map>,                 // K
     wakers: Mutex<Deadlines<Waker>>, // K
-    /// Whether the manager was missing at the last attempt to wake it. If it was missing, the next thread that arms a
-    /// timer tries again to wake it. If two threads change this hint at the same time, the next thread that arms a
-    /// timer may wake the manager needlessly.
+    /// Whether the manager was missing at the last attempt to wake it. If the manager was missing, the next thread that
+    /// arms a timer tries again to wake the manager. If two threads change this hint at the same time, the next thread
+    /// that arms a timer may wake the manager needlessly.
     unattended: AtomicBool, // A
     manager: Arc<ManagerHandle>,     // I
     origin: Origin,                  // I
@@ -119,12 +119,13 @@ pub(crate) struct Unlisted(NonNull<Header>);
 unsafe impl Send for Unlisted {}
 
 /// The name of a timer: the map in which the timer was set, and the timer's key in that map. Two names are equal if
-/// both of these are.
+/// their maps and their keys are equal.
 #[derive(Clone, Debug)]
 pub(crate) struct TimerName {
     timers: Arc<Timers>,
     deadline: Deadline,
-    /// The address of the lane of the timer's item, also after the timer has been taken off the map.
+    /// The address of the lane of the timer's item (see `Shard::lane`). The address stays here after the timer has left
+    /// the map.
     lane: usize,
 }
 

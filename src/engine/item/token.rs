@@ -1,15 +1,15 @@
 //! Tokens, which tell items that they should stop.
 //!
 //! A token is a node of a tree ([`CancelNode`]), and may have a deadline. A token counts as cancelled if its own node
-//! or a node above is cancelled, or if its deadline has passed. A child's deadline is never later than that of its
-//! parent, so a token's own deadline never passes after those of the nodes above. A token needs no timer for its
+//! or a node above is cancelled, or if its deadline has passed. A child's deadline is never later than its parent's
+//! deadline, so a check of a token needs no other deadline than the token's own. A token needs no timer for its
 //! deadline. A thread that checks the token compares the token's deadline with the clock. A thread that waits for the
 //! cancel of the token waits at most until the token's deadline.
 //!
 //! A token keeps its parent in memory. When the last handle to a token is dropped, the token leaves its parent's list.
 //! A token that has lost its handles stays in memory only because of its children. Each of these children moves to its
-//! grandparent when the child, or a token closely below the child, gets a child of its own. Without these moves, items
-//! that submit each other with their tokens would form a chain of tokens without an end.
+//! grandparent when the child, or a near descendant of the child, gets a child of its own. Without these moves, the
+//! tokens of items that submit each other would form a chain without an end.
 
 #![allow(unsafe_code, reason = "a fork knows the token of its item by address")]
 
@@ -56,9 +56,9 @@ enum Parent {
     Moving,
 }
 
-/// A token's parent, and the token's number on the parent's list. The number is on the list only while the parent's
-/// `Arc` counts the link. So if the count of the parent's `Arc` is the length of the list, the parent has no handles
-/// but those of its children, and no thread can cancel the parent directly any more.
+/// A token's parent, and the token's number on the parent's list. While the number is on the list, the link holds a
+/// reference to the parent's `Arc`. So if the reference count of the parent's `Arc` is the length of the list, only
+/// children hold handles to the parent. No thread can then cancel the parent directly any more.
 type Link = (Token, u64);
 
 impl Parent {
@@ -77,9 +77,9 @@ impl Parent {
     }
 }
 
-/// The number of tokens that leave their dropped parents when a token gets a child. These tokens are the token that
-/// gets the child, and its nearest ancestors. So a chain of tokens has no end only if more items than this number
-/// overlap at each link of the chain.
+/// The largest number of tokens that leave their dropped parents when a token gets a child. These tokens are the token
+/// that gets the child, and its nearest ancestors. So a chain of tokens grows without end only if more items than this
+/// number overlap at each link of the chain.
 const ANCESTORS: usize = 8;
 
 impl KeptToken {
@@ -138,8 +138,8 @@ impl Token {
         }
     }
 
-    /// Makes the token's grandparent its parent, if the parent has no handles but those of its children. Repeats this
-    /// step with each new parent.
+    /// Moves the token to its grandparent, if only children hold handles to the token's parent. Repeats this step with
+    /// each new parent.
     fn leave_dropped_parent(&self) {
         let taken = std::mem::replace(&mut *self.0.parent.lock(), Parent::Moving);
         let mut link = match taken {
@@ -161,7 +161,8 @@ impl Token {
                 (above.token(), matches!(*above, Parent::Moving))
             };
             if moves {
-                // Since the check above, a thread that came from another child has got a handle to the parent.
+                // Since the check above, another thread has got a handle to the parent through another child of the
+                // parent.
                 break Parent::Of(link);
             }
             let Some(above) = above else {

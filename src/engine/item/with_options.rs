@@ -44,18 +44,18 @@ pub(crate) struct WithOptions<'a, T>(Box<Boxed<dyn Callable<T> + Send + 'a>>);
 
 /// The content of the box.
 struct Boxed<C: ?Sized> {
-    /// The room that the closure's bytes have taken up. This field is dropped first, because the destructors of the
+    /// The room that was taken for the closure's bytes. This field is dropped first, because the destructors of the
     /// closure and of the carried values may wait for room for other bytes.
     kept: Option<KeptBytes>,
-    /// The number of bytes for which no room is taken yet.
+    /// The number of the closure's bytes, or 0 after room was taken for them.
     bytes: u64,
     armed: Option<Armed>,
     item_type: &'static ItemType,
     token: Option<Token>,
     name: Option<Name>,
     carried: Option<Carried>,
-    /// The closure is the last field, because its type may be unknown. So a closure that is not called is dropped after
-    /// the carried values.
+    /// The closure is the last field, because its size may be unknown: it may be a trait object. So a closure that is
+    /// not called is dropped after the carried values.
     closure: C,
 }
 

@@ -42,9 +42,9 @@ pub(crate) type Function = dyn FnMut(&WorkHandle) + Send;
 /// A user's handle to an item.
 pub(crate) struct WorkHandle(pub(super) NonNull<WorkItem>);
 
-// SAFETY: threads may share an item. Its cell synchronizes them, and the entries in its slow-path state are `Send`. The
-// function is `Send`, and only one worker at a time uses it. The item's word ensures this: the beginning of a run
-// acquires the writes that the end of the previous run has released.
+// SAFETY: threads may share an item. The item's cell synchronizes the threads, and the entries in its slow-path state
+// are `Send`. The function is `Send`, and only one worker at a time uses it. The item's word ensures this: the
+// beginning of a run acquires the writes that the end of the previous run has released.
 unsafe impl Send for WorkHandle {}
 // SAFETY: the item's cell synchronizes the threads, and only one worker at a time uses the function.
 unsafe impl Sync for WorkHandle {}

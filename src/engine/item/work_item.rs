@@ -199,7 +199,7 @@ unsafe fn execute(entry: Entry, by: ByWorker<'_>) {
     let shard = entry.shard().id();
     let item: NonNull<WorkItem> = entry.item().cast();
     // SAFETY: the item's word records this entry. So the item stays in memory until `begin` has taken the entry out of
-    // the word, and during the run if `begin` returns `Run`.
+    // the word. If `begin` begins a run, the run then keeps the item in memory.
     let work = unsafe { item.as_ref() };
     match work.cell.begin(shard, entry) {
         // The item holds the entry now, and the entry keeps its slot.

@@ -164,8 +164,9 @@ impl Detector {
         self.kept = self.pools.iter().map(Watched::kept).sum();
     }
 
-    /// Listens to the workers that the last check of the pool found at work. If the system may fail to report the next
-    /// sleep of one of these workers, returns the time after which the manager must check the pool again.
+    /// Listens, through their rings, to the workers that the last check of the pool found at work. If the system may
+    /// fail to report the next sleep of one of these workers, returns the time after which the manager must check the
+    /// pool again.
     pub(crate) fn listen(
         &mut self,
         pool: &Weak<Pool>,
@@ -179,8 +180,8 @@ impl Detector {
             return Hearing::New.check_within(look.shares);
         }
         // After too many false alarms, the detector ignores all rings for a number of checks. Checks of pools without
-        // rings count among these checks, because ignored rings are closed when the watch of their pool ends. If only
-        // checks of pools with rings counted, the detector could then ignore all rings for ever.
+        // rings count, too. Otherwise the detector could ignore all rings for ever, once the ignored rings are closed.
+        // (They are closed when the watch of their pool ends.)
         self.false_alarms = self.false_alarms.checked();
         let mut look_in = None;
         for sight in &mut watched.sights {
@@ -275,8 +276,8 @@ impl Sight {
         affinity::current_cpu() != Some(self.worker.cpu())
     }
 
-    /// Listens to the worker, unless the system refuses a ring. `runs` says whether the worker is running at the
-    /// moment. Returns an error only when the system refuses a ring of this worker for the first time.
+    /// Listens to the worker through a ring, unless the system refuses a ring. `runs` says whether the worker is
+    /// running at the moment. Returns an error only when the system refuses a ring of this worker for the first time.
     fn listen(&mut self, probe: Probe, runs: bool) -> io::Result<()> {
         match &mut self.ear {
             Ear::None => {
@@ -399,8 +400,8 @@ impl PoolFacts<'_> {
 
 impl Facts for PoolFacts<'_> {
     fn sleeps(&mut self, id: WorkerId) -> Option<bool> {
-        // The worker's CPU is noted, because the system may have moved the worker since its item began. So the pool
-        // places no woken worker on the CPU of a worker that is at work.
+        // The detector notes the worker's CPU, because the system may have moved the worker since its item began. The
+        // pool places no woken worker on a CPU that is noted for a worker at work.
         let worker = Arc::clone(self.worker(id)?);
         if let Some(cpu) = self.heard_on(id) {
             worker.seen_on(cpu);

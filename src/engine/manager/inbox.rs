@@ -296,8 +296,9 @@ impl ManagerHandle {
     }
 }
 
-/// The makers whose managers could not be made. The *chore* is the job of waiting threads, and has a lock of its own. A
-/// thread that needs the lock of `MISSING` and the lock of the chore takes the lock of `MISSING` first.
+/// The makers whose managers could not be made. The *chore* is a function that waiting threads call at intervals. The
+/// chore has a lock of its own. A thread that needs the lock of `MISSING` and the lock of the chore takes the lock of
+/// `MISSING` first.
 static MISSING: Mutex<Vec<Weak<dyn Maker>>> = Mutex::new(Vec::new());
 
 /// Notes that the manager of this maker is missing. From now on, each waiting thread tries to make this manager.

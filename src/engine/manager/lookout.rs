@@ -22,8 +22,8 @@ impl Lookout {
         Self { vigil: Vigil::new(clock::now()), groups: None }
     }
 
-    /// Makes a lookout in place of one that a panic of the manager has lost. The new lookout checks soon, because it
-    /// does not know whether the lost lookout had suspended the checks.
+    /// Makes a new lookout after a panic of the manager, in which the former lookout was lost. The new lookout checks
+    /// soon, because it does not know whether the former lookout had suspended the checks.
     pub(crate) fn again(now: Time) -> Self {
         let mut again = Self::new();
         again.vigil.active(now);

@@ -1,4 +1,4 @@
-//! The manager: one thread per executor that makes workers and rescuers, retries what failed, calls rescuers, culls
+//! The manager: one thread per executor that makes workers and rescuers, repeats failed attempts, calls rescuers, culls
 //! idle workers, and watches pools.
 //!
 //! The manager sleeps until a request arrives in its inbox, or until the next deadline of its schedule. The manager
@@ -40,7 +40,7 @@ use super::{cleaner, watchdog};
 /// makes inherit this slice.
 ///
 /// A worker that returns from a block may wait for another thread's time slice to end. While the worker waits for a
-/// CPU, its item makes no progress, and its thread is tied up.
+/// CPU, its item makes no progress, and its thread can do nothing else.
 pub(crate) const TIME_SLICE: Duration = Duration::from_micros(700);
 
 /// Starts the manager of an executor that no other thread knows yet.
@@ -277,7 +277,7 @@ impl ManagerThread {
         self.schedule.watch(pool, Weak::ptr_eq, now);
     }
 
-    /// Checks a watched pool, and carries out the findings.
+    /// Checks a watched pool, and acts on the findings.
     fn look(&mut self, upkeep: &Arc<Upkeep>, weak: &Weak<Pool>, watch: Watch) {
         let Some(pool) = weak.upgrade() else { return self.detector.forget(weak) };
         pool.check_progress();
@@ -297,8 +297,8 @@ impl ManagerThread {
         for found in outcome.found {
             let Ok(at) = workers.binary_search_by_key(&found.worker, |worker| worker.id) else { continue };
             let worker = &workers[at];
-            // The item's type is read before the finding is carried out, because afterwards the worker may have another
-            // item.
+            // The item's type is read before the manager acts on the finding, because afterwards the worker may have
+            // another item.
             let item_type = worker.item_type(found.seen);
             if pool.carry_out(worker, found) {
                 offences.extend(item_type.map(|item_type| (worker, item_type, found)));
@@ -316,7 +316,7 @@ impl ManagerThread {
         if may_be_rare && (look_in.is_some() || !outcome.is_calm) {
             pool.running.check_often();
         }
-        // The findings are reported after all of them are carried out, because subscribers and loggers are user code.
+        // The manager acts on all findings before it reports any, because subscribers and loggers are user code.
         for (worker, item_type, found) in offences {
             trace::found(&pool, worker, item_type, found);
             upkeep.offenders.note(worker, item_type, found);

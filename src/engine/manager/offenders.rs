@@ -57,7 +57,8 @@ impl Offenders {
         Self { hog_threshold, hogs: Table::default(), blockers: Table::default() }
     }
 
-    /// Counts a finding that was carried out on a worker. `item_type` is the type of the worker's item.
+    /// Counts a finding about a worker, after the manager has acted on the finding. `item_type` is the type of the
+    /// worker's item.
     pub(crate) fn note(&self, worker: &Worker, item_type: &'static str, found: Found) {
         let queue = || worker.queue_name(found.seen);
         match found.finding {
@@ -68,9 +69,9 @@ impl Offenders {
         }
     }
 
-    /// Counts an item that has used the CPU for too long without blocking. Reports items of one type more and more
-    /// rarely. `queue` returns the name of the item's queue if the queue still exists, and is called only for a report.
-    /// The caller holds no lock, because a logger is user code.
+    /// Counts an item that has used the CPU for too long without blocking. Reports the items of a type ever more rarely
+    /// as their number grows. `queue` returns the name of the item's queue if the queue still exists, and is called
+    /// only for a report. The caller holds no lock, because a logger is user code.
     fn hog(&self, item_type: &'static str, queue: impl FnOnce() -> Option<String>) {
         if let Some(count) = self.hogs.count(item_type) {
             let queue = named(queue());

@@ -84,7 +84,7 @@ fn is_told_by_the_cleaner(told: &Receiver<(String, bool)>) {
 }
 
 /// spec: W9.6 (the manager destroys nothing that belongs to a user): if an item is cancelled while the manager fires
-/// its timer and holds its last handle, the cleaner destroys the item.
+/// the item's timer and holds the item's last handle, the cleaner destroys the item.
 #[test]
 fn an_item_cancelled_while_its_timer_fires_is_destroyed_by_the_cleaner() {
     let executor = executor();
@@ -465,7 +465,7 @@ fn a_timer_fires_again_if_the_manager_panics_after_admitting_its_item() {
     assert!(ran.try_recv().is_err(), "the item has run twice");
 }
 
-/// spec: P1.5 (the manager is supervised): a manager that panics while it watches a pool goes on watching it.
+/// spec: P1.5 (the manager is supervised): if the manager panics while it watches a pool, it goes on watching the pool.
 #[test]
 fn a_pool_is_still_watched_after_a_panic_in_a_look() {
     let executor = executor();
@@ -488,7 +488,7 @@ fn a_pool_is_still_watched_after_a_panic_in_a_look() {
 }
 
 /// spec: P1.5 (the manager is supervised), E5: a shutdown cancels and reports a timer that the manager has put off
-/// after a panic. The end of the manager is supervised, too.
+/// after a panic. If the manager panics while it ends, it repeats its end.
 #[test]
 fn a_shutdown_accounts_for_a_timer_that_is_put_off() {
     for point in [Point::Timer, Point::Taken] {

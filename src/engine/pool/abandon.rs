@@ -33,7 +33,7 @@ impl Pool {
     }
 
     /// Gives up the entries of the worklist, until the worklist is empty. After this call, a thread that pushes an
-    /// entry gives up the worklist itself. The thread that has abandoned the pool calls this function.
+    /// entry gives up the entries of the worklist itself. The thread that has abandoned the pool calls this function.
     #[cold]
     pub(crate) fn empty(&self) {
         loop {

@@ -128,8 +128,8 @@ impl Rescuer {
         self.system.lock().map(ask)
     }
 
-    /// Adds a pool in distress that has work of the rescuer's queue to the rescuer's list. If the rescuer is awake or
-    /// is [called](Self::call), it serves the pool when the pool's turn comes. Returns false if the pool is already
+    /// Adds a pool in distress to the rescuer's list. The pool has work of the rescuer's queue. If the rescuer is awake
+    /// or is [called](Self::call), it serves the pool when the pool's turn comes. Returns false if the pool is already
     /// listed, or if the rescuer was told to end.
     pub(crate) fn list(&self, pool: &Arc<Pool>) -> bool {
         let mut calls = self.calls.lock();

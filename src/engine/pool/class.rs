@@ -52,7 +52,7 @@ pub(crate) struct Class {
     /// The register of the executor's pools, which includes the pools of this class.
     registered: Arc<Pools>, // I
     pods: Vec<Pod>, // I
-    /// The CPUs of all pods, by the numbers of the topology.
+    /// The CPUs of all pods, numbered as in the topology.
     cpus: CpuSet, // I
     pub(crate) exchange: Exchange, // A
     /// The pools of the class, indexed by pod. Each pool is made when a thread first uses it. Every pool in this field
@@ -64,11 +64,11 @@ pub(crate) struct Class {
 /// The CPUs of a pod.
 #[derive(Clone, Debug)]
 struct Pod {
-    /// The pod's CPUs, by the numbers of the topology.
+    /// The pod's CPUs, numbered as in the topology.
     cpus: CpuSet,
-    /// The pod's CPUs, by the numbers of the operating system.
+    /// The pod's CPUs, numbered as in the operating system.
     real: CpuSet,
-    /// The CPUs that the workers of the pod's pool may run on, by the numbers of the topology.
+    /// The CPUs that the workers of the pod's pool may run on, numbered as in the topology.
     reach: CpuSet,
 }
 
@@ -108,7 +108,7 @@ pub(crate) struct Division {
     /// The nearest pods of each CPU that belongs to no pod, if there is no pod of all CPUs.
     nearest: NearestPods,
     key: ClassKey,
-    /// The class that the division's last call of `find` has found.
+    /// The class that the last call of `user` found.
     class: Weak<Class>,
 }
 
@@ -151,8 +151,8 @@ impl Division {
         self.class.upgrade()?.pools[at].get()?.upgrade()
     }
 
-    /// Returns a user of the class that was found last. If that class has ended, finds another class with `find`, and
-    /// returns a user of that class.
+    /// Returns a [`ClassUser`] of the class that was found last. If that class has ended, finds another class with
+    /// `find`, and returns a `ClassUser` of that class.
     pub(crate) fn user(&mut self, find: impl FnOnce(ClassKey) -> ClassUser) -> ClassUser {
         let known = self.class.upgrade();
         known.and_then(|class| class.open()).unwrap_or_else(|| {
@@ -222,8 +222,8 @@ impl Class {
     #[cold]
     fn make_pool(self: &Arc<Self>, pod: PodId) -> Option<Arc<Pool>> {
         let pool = self.member(pod)?;
-        // The lock of the register comes before the lock of the class, so the pool is registered only after the lock of
-        // the class was released.
+        // A thread that takes both locks takes the register's lock before the lock of the class. So the pool is
+        // registered only after the lock of the class was released.
         self.registered.add(&pool);
         let _set = self.pools[pod as usize].set(Arc::downgrade(&pool));
         let core = &self.registered.core;

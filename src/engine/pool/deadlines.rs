@@ -22,8 +22,8 @@ impl Pool {
         }
     }
 
-    /// Does everything that is due in the pool. The manager calls this function at each deadline of the pool that it
-    /// was told. Returns the next deadline if the manager does not know it.
+    /// Does everything that is due in the pool. The manager calls this function at each deadline of the pool that the
+    /// manager knows. Returns the next deadline if the manager does not know it.
     pub(crate) fn deadline_has_come(self: &Arc<Self>) -> Option<Time> {
         let now = clock::now();
         if !self.state.lock().known_deadlines.has_come(now) {

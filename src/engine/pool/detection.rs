@@ -1,4 +1,4 @@
-//! The manager's view of a watched pool, and how the manager carries out its findings about workers.
+//! The manager's view of a watched pool, and how the manager acts on its findings about workers.
 
 use std::sync::Arc;
 
@@ -59,18 +59,19 @@ impl Pool {
         matches!(self.spec.kind, PoolKind::PerCpu { .. })
     }
 
-    /// Returns whether the manager may check this pool rarely under some circumstances.
+    /// Returns whether the rules of the executor ever permit the manager to check this pool rarely.
     pub(crate) fn may_be_checked_rarely(&self) -> bool {
         self.core.settings.rules().may_check_rarely(self.spec.manages_concurrency(), self.is_per_cpu())
     }
 
-    /// Stores the pool's pace and the start of its stall, which a check of the pool has determined.
+    /// Stores the results of a check of the pool: the pool's pace, and the start of its stall.
     pub(crate) fn keep(&self, pace: Pace, stalled_since: Option<Time>) {
         let mut state = self.state.lock();
         (state.pace, state.stalled_since) = (pace, stalled_since);
     }
 
-    /// Carries out a finding about a worker. Returns false if the worker has begun something else since the finding.
+    /// Acts on a finding: takes the worker out of the count of running workers, or puts it back. Returns false if the
+    /// worker has begun something else since the finding.
     pub(crate) fn carry_out(&self, worker: &Worker, found: Found) -> bool {
         // The item's shard is looked up first, so the shard can count the finding even if the item ends right
         // afterwards. There is no shard if the worker is destroying the item's queue.

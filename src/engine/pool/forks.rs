@@ -1,4 +1,4 @@
-//! The pool's side of forks: the pool wakes a worker for a fork, and a worker without work takes the forks of other
+//! How a pool handles forks: the pool wakes a worker for a fork, and a worker without work takes the forks of other
 //! workers. (A fork is a part of an item that another worker may run.)
 
 use std::sync::Arc;
@@ -36,8 +36,9 @@ impl Pool {
         has_free_cpu
     }
 
-    /// Finds a worker for a fork. The threads of the pool that wait for forks keep their places. If the pool has a
-    /// place left, wakes or requests a worker. Otherwise offers the fork to siblings.
+    /// Finds a worker for a fork. A thread of the pool that waits for a fork keeps its place: it still counts towards
+    /// the pool's target. If another place is free, this call wakes or requests a worker. If no place is free, this
+    /// call offers the fork to siblings.
     pub(crate) fn find_worker_for_fork(&self, has_free_cpu: bool) {
         if has_free_cpu {
             self.wake_for_forks(Near::Anywhere, true);
@@ -48,9 +49,9 @@ impl Pool {
 
     /// Wakes or requests a worker for forks, if one is wanted. Before the call, the caller has left the count of
     /// running workers, used up a reservation, or lowered the number of threads that wait for forks. After that change,
-    /// the caller has issued a fence. `joins` says whether the threads that wait for forks keep their places. The
-    /// threads that wait for forks lose their places if the caller leaves its CPU to other threads, because no thread
-    /// would then call the waiting threads.
+    /// the caller has issued a fence. `joins` says whether the threads that wait for forks keep their places, and so
+    /// still count towards the pool's target. Threads that wait for forks lose their places if a worker leaves its CPU
+    /// to other threads, because that worker then calls none of the waiting threads.
     #[inline]
     pub(super) fn look_for_forks(&self, near: impl FnOnce() -> Near, joins: bool) {
         if self.forks.are_any() {

@@ -1,11 +1,12 @@
-//! The pool's side of its workers' local lists. The pool remembers a worker that has more local entries than it needs,
-//! so that other threads find entries to take. [`policy::local`](crate::policy::local) says what a local list is for.
+//! How a pool handles the local lists of its workers. The pool remembers a worker that has more local entries than it
+//! needs, so that other threads find entries to take. [`policy::local`](crate::policy::local) says what a local list is
+//! for.
 //!
 //! The worker that owns a local list pushes and pops its entries. Idle workers of the pool steal half of a list that
 //! has several entries. The manager, and threads that end or abandon the pool, move whole lists to the worklist.
 //!
-//! [`protocol::crowded`](crate::protocol::crowded) stores the number of a worker whose list had several entries. It
-//! also has the handshakes between the owner of a list and the other threads.
+//! [`protocol::crowded`](crate::protocol::crowded) stores the number of a worker whose list had several entries. That
+//! module also has the handshakes between the owner of a list and the other threads.
 
 use crossbeam_deque::{Steal, Stealer, Worker as List};
 
@@ -34,14 +35,14 @@ impl Pool {
             self.crowded.name(worker);
         }
         self.perform(self.running.kept(is_crowd), Near::Anywhere);
-        // A thief may have removed the name before the new entry was visible.
+        // A worker that steals may have removed this worker's name from `crowded` before the new entry was visible.
         if is_crowd && self.crowded.named().is_none() && list.len() >= CROWD {
             self.show_crowd(worker);
         }
     }
 
-    /// Names a worker with several local entries, unless another worker is named. If it names the worker, wakes another
-    /// worker for these entries.
+    /// Writes to `crowded` the name of a worker that has several local entries, unless `crowded` names another worker.
+    /// If this call names the worker, it also wakes another worker for these entries.
     #[cold]
     fn show_crowd(&self, worker: WorkerId) {
         if self.crowded.name_if_none(worker) {
@@ -56,8 +57,8 @@ impl Pool {
     }
 
     /// Steals half of the local entries of a worker that has several. Returns the first stolen entry. The other stolen
-    /// entries go to the calling worker's own list, which is empty. If several entries are left to the victim, the
-    /// victim stays named, because its present item may be long.
+    /// entries go to the calling worker's own list, which is empty. If the victim still has several entries, it stays
+    /// named in `crowded`, because its present item may be long.
     pub(crate) fn steal_local(&self, thief: WorkerId, own: &List<Entry>) -> Option<Entry> {
         while let Some(victim) = self.crowded.named().filter(|victim| *victim != thief) {
             let state = self.state.lock();
@@ -109,9 +110,9 @@ impl Pool {
     /// Moves the local entries of a worker to the worklist if the worker will not get to them soon. The manager calls
     /// this function at each check of the pool. A worker will not get to its entries soon if it still has the item that
     /// it had at the last check, or if it does not count as running. If the pool has a free CPU, or has siblings that
-    /// may have one, moves the local entries of all workers. Also ends rows (series of local items) that last too long,
-    /// and ends the briskness of a pool that has become slow. If the pool stays brisk, wakes a worker for pending
-    /// items, and offers siblings the items that the pool does not keep.
+    /// may have one, moves the local entries of all workers. Also ends rows (series of local items) that last too long.
+    /// If a brisk pool (a pool with short items) has become slow, ends its briskness. If the pool stays brisk, wakes a
+    /// worker for pending items, and offers siblings the items that the pool does not keep.
     pub(crate) fn check_progress(&self) {
         let (keeps_local, shares) = (self.has_local_lists(), self.has_siblings());
         if !keeps_local && !shares {
@@ -135,7 +136,7 @@ impl Pool {
         if word.is_slow(all_begun) {
             self.end_briskness();
         } else if word.is_brisk() {
-            // A few items may wait behind a long one.
+            // A few items may wait behind a long item.
             self.perform(self.running.look_for_another(|| self.has_work()), Near::Anywhere);
             self.share_rest();
         }

@@ -17,8 +17,8 @@
 //! | `users` | how a pool without users is closed, and opened again |
 //! | `class` | the unbound pools of one set of attributes, one for each pod |
 //! | `pools` | the register of an executor's pools and classes |
-//! | `detection` | the manager's view of a watched pool, and how the manager carries out its findings |
-//! | `room` | how a pool gets by with too few threads when `max_threads` is reached |
+//! | `detection` | the manager's view of a watched pool, and how the manager acts on its findings |
+//! | `room` | how a pool waits for a thread when `max_threads` is reached, and gives up threads for other pools |
 //! | `distress`, `calls` | how rescuers get the work of a pool if no worker can be made for the pool |
 //! | `abandon` | a pool that runs nothing any more, because its executor was shut down |
 //!

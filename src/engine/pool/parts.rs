@@ -3,8 +3,8 @@
 //! entries.
 //!
 //! A thread that checks whether the worklist is empty looks at one part after the other. So the checking thread may
-//! miss an entry that another thread pushes during the check. The pushing thread looks at the pool's running word after
-//! each push.
+//! miss an entry that another thread pushes during the check. The entry is not forgotten, because the pushing thread
+//! looks at the pool's running word after each push.
 
 use crossbeam_utils::CachePadded;
 
@@ -17,7 +17,8 @@ use crate::engine::item::entry_list::EntryList;
 /// The worklist of one pool.
 #[derive(Debug)]
 pub(crate) struct Worklist {
-    /// The part that each worklist has. This part is stored without a pointer, because most pools have no other part.
+    /// The first part, which each worklist has. This part is stored without a pointer, because most pools have no other
+    /// part.
     first: Part, // A
     others: Box<[CachePadded<Part>]>, // I
     division: Division,               // I
@@ -100,8 +101,8 @@ impl Worklist {
         }
     }
 
-    /// Takes an entry for a thread that takes single entries instead of stretches. The parts take turns. Returns `None`
-    /// only if each part was found empty.
+    /// Takes an entry for a thread that takes single entries instead of stretches (several entries of one part, one
+    /// after the other). The parts of the worklist take turns. Returns `None` only if each part was found empty.
     #[inline]
     pub(super) fn take(&self) -> Option<Entry> {
         if self.is_whole() { self.first.list.take() } else { self.take_in_turn() }
@@ -132,7 +133,7 @@ impl Worklist {
         Some(chosen)
     }
 
-    /// Counts that all parts with entries were passed over, except the chosen part.
+    /// Counts each part with entries as passed over, except the chosen part.
     fn pass_over_others(&self, chosen: usize) {
         for (number, Part { list, passed_over }) in self.parts().enumerate() {
             if number != chosen && !list.is_empty() {
@@ -142,9 +143,9 @@ impl Worklist {
     }
 
     /// Returns whether a worker on this CPU runs an heir (the entry that got the slot of its last item) before entries
-    /// of the parts. The heir belongs to the part of the CPU `of`. If the heir comes first, counts that all other parts
-    /// with entries were passed over. The count of the heir's part does not change, because the worker takes no entry
-    /// from this part. `last` and `span` are as in [`choose`](Self::choose).
+    /// of the parts. The heir belongs to the part of the CPU `of`. If the heir comes first, counts each other part with
+    /// entries as passed over. The count of the heir's part does not change, because the worker takes no entry from
+    /// this part. `last` and `span` are as in [`choose`](Self::choose).
     #[inline(never)]
     pub(crate) fn heir_comes_first(&self, cpu: usize, of: usize, last: Stretch, span: u32) -> bool {
         let part_of_heir = self.division.part_of(of);

@@ -81,8 +81,9 @@ impl Pool {
     }
 
     /// Binds the calling thread, which is about to become a worker, to its pod. Afterwards the caller
-    /// [binds](Self::bind) the thread to all CPUs that the thread may use. The thread has moved to the pod by then, so
-    /// it begins in the pod. If the system denies the binding to the pod, the thread begins on the CPU where it is.
+    /// [binds](Self::bind) the thread to all CPUs that the thread may use. The first binding has moved the thread to
+    /// its pod, so the thread begins there. If the system denies the binding to the pod, the thread begins on the CPU
+    /// where it is.
     pub(crate) fn begin_at_home(&self) {
         if let Some(home) = &self.spec.home {
             let home = home.intersection(&self.binding.state.lock().cpus);
@@ -102,7 +103,7 @@ impl Pool {
         }
     }
 
-    /// Binds the calling worker to all CPUs of the pool's workers again, after it was placed on some of them.
+    /// Binds the calling worker to all CPUs of the pool's workers again, after it was placed on some of these CPUs.
     #[cold]
     pub(crate) fn let_roam(&self) {
         let bound = self.bind();

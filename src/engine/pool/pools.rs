@@ -28,8 +28,8 @@ struct Register {
 }
 
 impl Pools {
-    /// Makes an empty register. `first_unbound_id` is the number of per-CPU pools, because these pools have the lowest
-    /// numbers.
+    /// Makes an empty register. `first_unbound_id` equals the count of per-CPU pools, because these pools have the
+    /// lowest numbers.
     pub(crate) fn new(core: Arc<Core>, first_unbound_id: usize) -> Self {
         let next_unbound_id = AtomicUsize::new(first_unbound_id);
         Self { core, register: Mutex::ranked(Rank::Pools, Register::default()), next_unbound_id }
@@ -49,8 +49,8 @@ impl Pools {
         self.register.lock().all.iter().filter_map(Weak::upgrade).collect()
     }
 
-    /// Returns a user of the class with this key. If there is no such class, makes it with `make`. After the caller has
-    /// released all its locks, it calls [`attend`](Class::attend) on the class.
+    /// Returns a user of the class with this key. If there is no such class, makes the class with `make`. The caller
+    /// then releases all its locks, and calls [`attend`](Class::attend) on the class.
     pub(crate) fn class(&self, key: ClassKey, make: impl FnOnce(ClassKey) -> Class) -> ClassUser {
         let mut register = self.register.lock();
         let known = register.classes.get(&key).and_then(Weak::upgrade);

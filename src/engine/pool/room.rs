@@ -43,9 +43,10 @@ impl Pool {
         self.state.lock().famine.ends();
     }
 
-    /// Notes that the pool no longer starves. Before this call, the manager withdraws the request that a worker gives
-    /// way, unless another pool starves. If the manager withdrew the request after this call, a worker of this pool
-    /// could still see the request, and would give way although no pool needs its thread.
+    /// Notes that the pool no longer starves. Before this call, the manager withdraws its request that a worker gives
+    /// way (leaves so that another pool gets its thread), unless another pool starves. If the manager withdrew the
+    /// request after this call, a worker of this pool could still see the request, and would give way although no pool
+    /// needs its thread.
     pub(crate) fn starves_no_more(&self) {
         self.starves.note(false);
     }
@@ -70,9 +71,9 @@ impl Pool {
     /// idle worker of this pool away, unless the manager made the request for this pool. The request ends before the
     /// idle worker leaves.
     ///
-    /// The manager notes under the pool's lock that the pool starves, before it makes the request. It withdraws the
-    /// request before it notes that the pool no longer starves. So a request that is in force while this pool does not
-    /// starve comes from another pool.
+    /// The manager notes under the pool's lock that the pool starves, before it makes the request. The manager
+    /// withdraws the request before it notes that the pool no longer starves. So a request that is in force while this
+    /// pool does not starve was made for another pool.
     pub(crate) fn give_up_one_to_another(&self) -> bool {
         let is_of_another = || {
             let starves = self.starves.0.load(Ordering::Acquire); // pairs with `Starving::note`

@@ -1,9 +1,9 @@
 //! A pool that shares items with its siblings: how it offers items, gives them away, and takes items of siblings.
 //!
 //! [`Exchange`](crate::protocol::exchange::Exchange) and the running word's `has_excess` decide when items move, from
-//! which pool, and to which pool. Bound entries, for which the issuer has named a place, stay in the pool. A thief
-//! that finds bound entries on the worklist moves them to the sideline, where they come before the worklist's other
-//! entries. So bound entries keep their order, and each of them is moved only once.
+//! which pool, and to which pool. Bound entries, for which the issuer has named a place, stay in the pool. A worker of
+//! a sibling that finds bound entries on the worklist moves these entries to the sideline, where they come before the
+//! worklist's other entries. So bound entries keep their order, and each of them is moved only once.
 
 use std::sync::Arc;
 
@@ -77,8 +77,9 @@ impl Pool {
     }
 
     /// Offers the pool's excess items to siblings that have room. Before the call, the caller has pushed to this pool,
-    /// or has withdrawn a worker or a helper from it. Wakes all the needed workers itself, because the last worker
-    /// would arrive late if each worker woke the next.
+    /// or has withdrawn a worker or a helper from this pool. (A helper is a sibling's worker that was called for this
+    /// pool's items.) Wakes all the needed workers itself, because the last worker would arrive late if each worker
+    /// woke the next.
     #[inline]
     pub(super) fn offer(&self) {
         let Some(seat) = &self.seat else { return };
@@ -102,7 +103,7 @@ impl Pool {
                 None => self.wake(reserved, near),
             };
             if !comes {
-                // When a manager has been made, every pool seeks again.
+                // When a manager has been made, every pool looks for siblings with excess items again.
                 break;
             }
             wakes = true;
@@ -110,9 +111,9 @@ impl Pool {
         wakes
     }
 
-    /// Notes what the last items of a worker show about the pool. In a pool that stays brisk, wakes a worker if too
-    /// many items wait, and offers the items that the pool does not keep. A worker that has run few items shows
-    /// nothing about the pool, because other workers may have run many items.
+    /// Notes what the last items of a worker show about the pool. If the pool stays brisk (its items are short), wakes
+    /// a worker if too many items wait, and offers siblings the items that the pool does not keep. A worker that has
+    /// run few items shows nothing about the pool, because other workers may have run many items.
     #[cold]
     pub(crate) fn note_items(&self, items: Items) {
         let word = self.running.load();
@@ -138,7 +139,8 @@ impl Pool {
         }
     }
 
-    /// Notes that the pool's items are not short. Wakes workers for the backlog, and offers it.
+    /// Notes that the pool's items are not short. Wakes workers for the pending items, and offers these items to
+    /// siblings.
     pub(super) fn end_briskness(&self) {
         if self.running.load().is_brisk() && self.running.not_brisk() && self.has_work() {
             self.pushed_many(self.pending().max(1));
@@ -167,7 +169,7 @@ impl Pool {
     }
 
     /// Ends an errand (the call of a worker for a sibling's work), if there is one. The called worker has arrived, or
-    /// it will not arrive. Offers the remaining items of the sibling to that pool's siblings.
+    /// it will not arrive. Afterwards offers the sibling's remaining items to the sibling's own siblings.
     #[inline]
     pub(crate) fn end_errand(&self, errand: Option<PodId>) {
         if let Some(home) = errand {
@@ -197,7 +199,8 @@ impl Pool {
         let mut state = self.state.lock();
         if state.late.look(now) {
             // The word's `late` bit is set under the lock, so that the bit agrees with `state.late`. The bit is set
-            // before the errands are offered elsewhere, so that no errand comes back to this pool.
+            // before other pools are offered the items for which this pool's workers were called. So no sibling calls a
+            // worker of this pool again for such items.
             self.running.late();
             let errands = state.idle_set.hand_over_errands();
             drop(state);

@@ -19,7 +19,7 @@ use testkit::{SOON, eventually};
 
 use super::worker_pool::*;
 
-/// The number of items in a batch. A batch could push more items than this at once, and more items than this could be
+/// The number of items in a batch. A batch may push more items than this at once, and more items than this may be
 /// active.
 const ITEMS: usize = 200;
 
@@ -104,8 +104,9 @@ fn a_pool_that_gets_a_thread_begins_its_wait_anew() {
     assert!(!is_stuck(refused + SOON));
 }
 
-/// Two workers of a pool are on their way, and the first of them is late. There is no thread for the first worker, and
-/// its work is gone. From then on, the manager has to check at an earlier time whether the second worker is late.
+/// Two workers of a pool are on their way, and the first of them is late. No thread is left for the first worker, and
+/// the work for which it was requested is gone. Therefore the manager has to check earlier than planned whether the
+/// second worker is late.
 #[test]
 fn a_worker_for_which_there_is_no_room_may_bring_the_next_check_forward() {
     run(Config::new(2), || {

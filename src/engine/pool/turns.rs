@@ -1,8 +1,9 @@
 //! The entries of weighted queues: how they arrive in their queue's line, and how workers take them by turns.
 //!
 //! The lines are a part of the sideline, so the pool's lock protects them. *Turns are in force* while an entry of a
-//! weighted queue waits, or while a weighted queue has debts. While turns are not in force, workers pop entries from
-//! the worklist without the pool's lock. [`policy::fairness`](crate::policy::fairness) decides whose turn it is.
+//! weighted queue waits, or while a weighted queue has debts from earlier turns. While turns are not in force, workers
+//! pop entries from the worklist without the pool's lock. [`policy::fairness`](crate::policy::fairness) decides whose
+//! turn it is.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,7 +33,8 @@ impl Pool {
     pub(crate) fn push_in_line(&self, entry: Entry, of: (FlowId, &Arc<FairShare>)) {
         let put = self.state.lock().sideline.push_in_line(of, entry, &self.aside);
         if let Err(entry) = put {
-            // The pool is abandoned, so the entry goes to the worklist. `put_back` says which thread gives it up.
+            // The pool is abandoned, so the entry goes to the worklist. `put_back` says which thread gives the entry
+            // up.
             self.push_any(entry);
         }
     }

@@ -19,9 +19,9 @@ impl Pool {
         }
     }
 
-    /// Asks for a worker if a reservation that was made before the pool was opened still waits for a worker. Then
-    /// checks the pool for work, because a worker that left the closed pool did not check for work. An issuer may have
-    /// pushed an entry while the leaving worker still counted as running.
+    /// Asks for a worker if a reservation waits for one. Such a reservation may have been made before the pool was
+    /// opened. Then checks the pool for work, because a worker that left the closed pool did not check for work. An
+    /// issuer may have pushed an entry while the leaving worker still counted as running.
     pub(crate) fn attend(&self) {
         let prepare = self.state.lock().idle_set.attend();
         if prepare == Prepare::CreateSpare && !self.ask_for_worker() {
@@ -36,8 +36,8 @@ impl Pool {
         self.send_idle_away().iter().for_each(|worker| worker.unpark());
     }
 
-    /// Does the same as [`close`](Self::close), but does not unpark the workers that leave. The caller unparks them
-    /// after it has released all its locks.
+    /// Does the same as [`close`](Self::close), but does not unpark the workers that leave. The caller unparks these
+    /// workers after it has released all its locks.
     #[must_use]
     pub(crate) fn send_idle_away(&self) -> Vec<Arc<Worker>> {
         let mut state = self.state.lock();

@@ -32,8 +32,8 @@ impl Pool {
     }
 
     /// Does the same as [`look`](Self::look), for a worker that is about to block on its CPU. Returns whether a worker
-    /// was woken for an item. `joins` says whether the worker waits for a fork of its own pool, and so keeps its
-    /// place.
+    /// was woken for an item. `joins` says whether the worker waits for a fork of its own pool, and so keeps its place
+    /// (see [`keep_place_during`](Self::keep_place_during)).
     #[inline]
     pub(crate) fn look_before_blocking(&self, joins: bool) -> bool {
         let kick = self.running.look_for_another(|| self.has_work());
@@ -58,9 +58,9 @@ impl Pool {
         self.seek(near) || wakes
     }
 
-    /// Leaves an item to the workers of the brisk pool, unless the calling thread pushes items slowly. The items may
-    /// have become long, so the thread counts the items that it leaves to the workers of any pool. After some of these
-    /// items, the thread checks whether the workers of this pool have too many items.
+    /// Leaves an item to the workers of the brisk pool (a pool with short items), unless the calling thread pushes
+    /// items slowly. The thread counts the items that it leaves to the workers of all pools, because items may have
+    /// become long. After some of these items, the thread checks whether the workers of this pool have too many items.
     pub(super) fn leave_to_workers(&self) {
         let (habit, left) = HABIT.get().pushes(clock::now);
         HABIT.set(habit);
@@ -103,8 +103,8 @@ impl Pool {
         }
     }
 
-    /// Tells the manager that no worker of this pool runs any more. Before that, the executor had no room for the
-    /// worker that the pool asked for.
+    /// Tells the manager that no worker of this pool runs any more. The executor had no room for the worker that the
+    /// pool had asked for.
     #[cold]
     fn starve(&self) {
         self.ask_for_worker();
@@ -159,7 +159,7 @@ impl Pool {
         comes
     }
 
-    /// Wakes a worker that was taken off the idle stack, and decides where it begins.
+    /// Wakes an idle worker that the idle set has chosen, and decides on which CPU the worker begins.
     fn unpark(&self, worker: &Worker, near: Near) {
         match near {
             Near::Free(cpu) => self.place_on(cpu, worker),
@@ -191,9 +191,9 @@ impl Pool {
     /// [`manager_came`](Self::manager_came) on every pool.
     #[cold]
     pub(super) fn no_worker_comes(&self) {
-        // A reservation on an errand is for the items of a sibling. When the reservation is dropped, the sibling offers
-        // its items again. Without the call of `gets_no_worker`, the sibling would offer these items to this pool again
-        // and again, from inside of the refused offer.
+        // A reservation with an *errand* was made for the items of a sibling. When such a reservation is dropped, the
+        // sibling offers its items again. Without the call of `gets_no_worker`, the sibling would offer these items to
+        // this pool again and again, from inside of the refused offer.
         if let Some(seat) = &self.seat {
             seat.class.exchange.gets_no_worker(seat.pod);
         }
@@ -220,8 +220,8 @@ impl Pool {
     pub(crate) fn manager_came(&self) {
         self.repeat_deadlines();
         if self.spec.is_watched(&self.core.settings.rules()) {
-            // The new manager does not know whether the pool is saturated. The next thread that finds the pool
-            // saturated tells the manager.
+            // The new manager does not know whether the pool is saturated (has pending work, but starts no further
+            // worker for it). The next thread that finds the pool saturated tells the manager.
             self.running.unwatch();
         }
         self.look();

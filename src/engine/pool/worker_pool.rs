@@ -63,7 +63,7 @@ pub(crate) struct Pool {
     /// No thread holds this lock while it wakes another thread or runs user code.
     pub(super) state: Mutex<State>, // S
     pub(crate) binding: Binding,                  // K
-    /// Whether the pool is managed and serves several CPUs, so that it matters on which of them its workers run.
+    /// Whether the pool is managed and serves several CPUs. If so, it matters on which of these CPUs its workers run.
     pub(super) several_cpus: bool, // I
     /// A reference to the pool itself, for requests to the manager.
     pub(super) this: Weak<Self>, // I
@@ -93,7 +93,7 @@ pub(super) struct State {
     pub(super) workers: Vec<Numbered>,
 }
 
-/// What has a worker's number.
+/// Whether a worker number is free, reserved, or taken by a worker.
 pub(super) enum Numbered {
     Free,
     Reserved,
@@ -101,8 +101,8 @@ pub(super) enum Numbered {
 }
 
 /// Whether the pool starved at the manager's last check, and whether a worker has since told the manager that the pool
-/// no longer starves. For a worker that is busy, this is only a hint. An outdated value costs a needless change of
-/// threads or a needless request.
+/// no longer starves. For a worker that is busy, this value is only a hint. An outdated value costs a needless change
+/// of threads or a needless request.
 pub(super) struct Starving(pub(super) AtomicUsize);
 
 impl Starving {
@@ -114,8 +114,8 @@ impl Starving {
         Self(AtomicUsize::new(Self::NO))
     }
 
-    /// Notes whether the pool starves. The manager calls this function, and checks the pool again after each request.
-    /// The store is a release, and pairs with `Pool::give_up_one_to_another`.
+    /// Notes whether the pool starves. The manager calls this function, and checks the pool again after each request
+    /// for a worker. The store is a release, and pairs with `Pool::give_up_one_to_another`.
     pub(super) fn note(&self, starves: bool) {
         self.0.store(if starves { Self::YES } else { Self::NO }, Ordering::Release);
     }
@@ -217,8 +217,8 @@ impl Pool {
         rest
     }
 
-    /// Returns whether the pool is managed and serves several CPUs, so that it matters on which of them its workers
-    /// run.
+    /// Returns whether the pool is managed and serves several CPUs. If so, it matters on which of these CPUs its
+    /// workers run.
     #[inline]
     pub(crate) fn has_several_cpus(&self) -> bool {
         self.several_cpus
@@ -241,8 +241,8 @@ impl Pool {
         woken
     }
 
-    /// Carries out the idle set's decision about a worker. A worker that parks becomes idle in the same critical
-    /// section in which the idle set records it as idle.
+    /// Carries out the idle set's decision about a worker. A worker that parks sets its phase to idle in the same
+    /// critical section in which the idle set records it as idle.
     fn settle(&self, mut state: MutexGuard<'_, State>, worker: &Worker, rest: &Rest) {
         match rest {
             Rest::Park => {

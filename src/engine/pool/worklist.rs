@@ -119,7 +119,7 @@ impl Pool {
     }
 
     /// Returns whether workers take the next entry with [`pop_aside`](Self::pop_aside), because the sideline has
-    /// entries or turns are in force. In an abandoned pool, the answer is always true.
+    /// entries, or because [turns](super::turns) are in force. In an abandoned pool, the answer is always true.
     #[inline]
     pub(crate) fn sideline_comes_first(&self) -> bool {
         self.aside.comes_first()
@@ -148,16 +148,17 @@ impl Pool {
         if entry.is_marker() { Some(self.before_marker(entry)) } else { Some(entry) }
     }
 
-    /// `marker` was taken off the worklist. If the sideline has received entries since the marker was taken, puts the
-    /// marker behind these entries and returns the first of them. Otherwise returns the marker.
+    /// Decides whether a marker that was taken off the worklist comes next. If the sideline has received entries since
+    /// the marker was taken, puts the marker behind these entries, and returns the first of these entries. Otherwise
+    /// returns the marker.
     #[cold]
     fn before_marker(&self, marker: Entry) -> Entry {
         self.state.lock().sideline.swap_front(marker, &self.aside)
     }
 
-    /// Takes the first entry that may leave the pool. Holds the pool's lock while it moves bound entries aside. Without
-    /// the lock, a thread that turns a route away from this pool could miss a bound entry that moves from the worklist
-    /// to the sideline, and close the pool too early.
+    /// Takes the first entry that may leave the pool. Holds the pool's lock while it moves bound entries to the
+    /// sideline. Without the lock, a thread that turns a route away from this pool could miss a bound entry that moves
+    /// from the worklist to the sideline, and close the pool too early.
     pub(super) fn give(&self) -> Option<Entry> {
         let mut state = self.state.lock();
         if state.sideline.is_abandoned() {
@@ -189,8 +190,8 @@ impl Pool {
         given
     }
 
-    /// Takes the first entry of the worklist that may leave the pool, and moves the entries before it aside. Returns
-    /// `None` if no entry of the worklist may leave the pool.
+    /// Takes the first entry of the worklist that may leave the pool, and moves earlier entries to the sideline.
+    /// Returns `None` if no entry of the worklist may leave the pool.
     fn give_from_worklist(&self, state: &mut State, set_aside: &mut bool) -> Option<Entry> {
         loop {
             let entry = self.worklist.take()?;

@@ -72,8 +72,8 @@ impl Queue {
         }
     }
 
-    /// Admits an item, unless the limiter refuses it. If the caller counts the item, `by` is the intake under which the
-    /// limiter admits the item.
+    /// Admits an item, unless the limiter refuses it. If the caller counts the item, `by` is the intake with which the
+    /// queue answered the caller. The limiter then refuses the item if its own intake is shut or stricter than `by`.
     pub(crate) fn pass(&self, limiter: &Limiter, by: Option<Intake>) -> Result<Pass, NotAdmitted> {
         let came = by.map_or_else(|| limiter.cell.admit(), |by| limiter.cell.admit_counted(by));
         let (came, ticket) = match came {
@@ -90,8 +90,8 @@ impl Queue {
         }
     }
 
-    /// Admits an item whose issuer runs it without delay. Returns `None` if no slot is free, or if the intake is not
-    /// open.
+    /// Admits an item that the calling thread then runs at once. Returns `None` if no slot is free, or if the intake is
+    /// not open.
     #[cold]
     pub(crate) fn pass_here(&self, limiter: &Limiter) -> Option<Pass> {
         let (came, ticket) = match limiter.cell.admit_here() {
@@ -104,7 +104,7 @@ impl Queue {
     }
 
     /// Admits at least one of these items. Admits further items as long as the queue has room for them and one step can
-    /// admit them. Slots go to the first of the admitted items. The other admitted items go to the waiting list.
+    /// admit them. The first of the admitted items get the free slots. The other admitted items go to the waiting list.
     /// `token` is the token of the batch. A wait for room ends when the batch's token counts as cancelled.
     pub(crate) fn admit_many(
         &self,
@@ -112,8 +112,8 @@ impl Queue {
         items: usize,
         token: Option<&Token>,
     ) -> Result<BatchPass, QueueError> {
-        // An intake that is not open admits at most one item at a time. So this call takes only one place, because
-        // other issuers may need the other places.
+        // While the intake is not open, the limiter admits one item at a time. So this call then takes only one place,
+        // because other issuers may need the other places.
         let items = if limiter.cell.load().intake() == Intake::Open { items } else { 1 };
         let mut room = self.take_places(items);
         if room == 0 {
@@ -363,7 +363,7 @@ unsafe fn leave_with_ticket(
     let (left, rest) = unsafe { queue.as_ref() }.flush.complete(ticket, || leave(limiter));
     debug_assert!(!rest.ends_count, "an item with a ticket is not counted");
     rest.wake();
-    // SAFETY: this gives up the reference that was taken above.
+    // SAFETY: this call gives up the reference that was taken above.
     unsafe { Queue::release(queue) };
     left.slot
 }
@@ -408,7 +408,7 @@ pub(super) unsafe fn settle(queue: NonNull<Queue>, mut rest: Rest<Entry>) {
         rest = queue.flush.list_more(queue.limiter_cells(), list);
     }
     if ends_count {
-        // SAFETY: this gives up the count's reference, and a count ends only once.
+        // SAFETY: this call gives up the count's reference, and a count ends only once.
         unsafe { Queue::release(queue) };
     }
 }

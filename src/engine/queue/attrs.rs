@@ -1,8 +1,8 @@
-//! Changes of a queue's attributes, and of its executor's defaults, at run time.
+//! Changes a queue's attributes, and its executor's defaults, at run time.
 //!
-//! A queue keeps the attributes that its user asked for, and resolves these attributes again when they or the defaults
-//! change. After the new attributes have been checked, the change cannot fail and does not wait. `route` describes what
-//! happens to the queue's items.
+//! A queue keeps the attributes that its user asked for. When these attributes or the executor's defaults change, the
+//! queue resolves its attributes again. After the new attributes have been checked, the change cannot fail and does not
+//! wait. `route` describes what happens to the queue's items.
 
 use crate::policy::attrs::{AttrDefaults, Attrs, PoolAttrs};
 use crate::policy::cpu_set::CpuSet;
@@ -62,8 +62,8 @@ impl Queue {
         Turn::finish_all(turned);
     }
 
-    /// Returns the present attributes of the queue's pools. Returns `None` if the queue is not unbound, or in a forked
-    /// process.
+    /// Returns the present attributes of the queue's pools. Returns `None` in a forked process, and if the queue is not
+    /// unbound.
     pub(crate) fn pool_attrs(&self) -> Option<PoolAttrs> {
         if self.executor.origin.is_forked() {
             // A forked process does not take the lock, because a thread of the parent may have held it at the fork.

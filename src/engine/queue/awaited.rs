@@ -1,4 +1,4 @@
-//! The waits of tasks for a queue. Each function in this module serves tasks in the same way as the function of the
+//! Lets async tasks wait for a queue. Each function in this module serves tasks in the same way as the function of the
 //! same name serves threads. Each function returns a future, which keeps a handle to the queue. Dropping the future
 //! ends only the wait.
 
@@ -49,7 +49,7 @@ pub(crate) fn drain(
     }
 }
 
-/// Begins the end of the queue. The returned future is ready when the queue is empty, and returns the number of armed
+/// Begins to end the queue. The returned future is ready when the queue is empty, and returns the number of armed
 /// timers that were given up. Even if the future is dropped, the queue still refuses all issuers except its own items.
 pub(crate) fn destroy(
     queue: Arc<QueueHandle>,
@@ -57,8 +57,8 @@ pub(crate) fn destroy(
     end(queue, Queue::begin_destroy)
 }
 
-/// Begins the end of the queue as [`destroy`] does. Also gives up the items that have not begun, and asks the running
-/// items to stop.
+/// Begins to end the queue as [`destroy`] does. Also gives up the items that have not begun, and asks the running items
+/// to stop.
 pub(crate) fn destroy_now(
     queue: Arc<QueueHandle>,
 ) -> impl Future<Output = Result<usize, WaitError>> + Send + Sync + 'static + use<> {
@@ -85,7 +85,7 @@ async fn emptied(queue: &Arc<QueueHandle>) -> Result<(), WaitError> {
     wait_until(queue, Queue::was_empty).await
 }
 
-/// Flushes the queue until `is_over` returns true. In a forked process, returns an error before it looks at the queue,
+/// Flushes the queue until `is_over` returns true. In a forked process, returns an error without looking at the queue,
 /// because a thread of the parent may have held a lock of the queue at the fork.
 async fn wait_until(queue: &Arc<QueueHandle>, is_over: fn(&Queue) -> bool) -> Result<(), WaitError> {
     loop {

@@ -2,7 +2,7 @@
 //!
 //! An item of one queue may make room below the executor's bound for the issuers of other queues. So the executor's
 //! `Backlog` lists each queue while issuers of that queue wait for a place. A thread that makes room hands the free
-//! places to the issuers in line at all listed queues.
+//! places to the issuers that wait at the listed queues.
 
 use crossbeam_utils::CachePadded;
 

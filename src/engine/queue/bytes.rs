@@ -1,4 +1,4 @@
-//! The bytes that pending items keep in memory, if the executor has a bound on them.
+//! Counts the bytes that pending items keep in memory, if the executor has a bound on these bytes.
 //!
 //! The executor counts the bytes of a submission only if the submission names a number of bytes. An item keeps its
 //! bytes from its submission until it begins. An item that never begins keeps its bytes until its closure is dropped,
@@ -41,7 +41,8 @@ pub(crate) enum Ask {
     Now,
     /// The issuer waits in line if its queue's `when_full` permits this.
     InLine,
-    /// As `InLine`, for an item with a delay. A queue accepts an item with a delay even while it is being drained.
+    /// The issuer waits as with `InLine`, and its item has a delay. A queue accepts an item with a delay even while the
+    /// queue is being drained.
     OfTimer,
 }
 
@@ -118,7 +119,7 @@ impl Queue {
     }
 }
 
-/// An issuer in line for room for its item's bytes. Dropping this value ends the issuer's turn.
+/// An issuer that waits in line for room for its item's bytes. Dropping this value ends the issuer's turn.
 struct InLine<'queue> {
     queue: &'queue Queue,
     cell: &'queue ByteCell,
@@ -128,7 +129,7 @@ struct InLine<'queue> {
 
 impl InLine<'_> {
     /// Ends the issuer's turn, because its wait is over. Returns an error if the issuer got no room. On success, the
-    /// issuer owns its bytes.
+    /// issuer owns room for its item's bytes.
     fn end(mut self) -> Result<(), QueueError> {
         let has_room = self.turn.take().is_some_and(|turn| self.cell.end_turn(&turn));
         if has_room { Ok(()) } else { Err(QueueError::Full) }
@@ -137,8 +138,8 @@ impl InLine<'_> {
 
 impl Drop for InLine<'_> {
     fn drop(&mut self) {
-        // A forked process does nothing here, because a thread of the parent may have held the lock of the line at the
-        // fork.
+        // A forked process does nothing here, because a thread of the parent may have held the waiting line's lock at
+        // the fork.
         let turn = self.turn.take().filter(|_| !self.queue.executor.origin.is_forked());
         if let Some(turn) = turn.filter(|turn| self.cell.end_turn(turn)) {
             self.cell.give_back(turn.queue(), turn.bytes());
@@ -148,8 +149,8 @@ impl Drop for InLine<'_> {
 
 impl Drop for KeptBytes {
     fn drop(&mut self) {
-        // A forked process gives nothing back, because a thread of the parent may have held the lock of the line at the
-        // fork.
+        // A forked process gives nothing back, because a thread of the parent may have held the waiting line's lock at
+        // the fork.
         let cell = self.queue.byte_cell().filter(|_| !self.queue.executor.origin.is_forked());
         if let Some((cell, own)) = cell {
             cell.give_back(own, self.bytes);

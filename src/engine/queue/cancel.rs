@@ -1,10 +1,10 @@
 //! Cancels a whole queue: items that have not begun do not run, and running items are asked to stop.
 //!
 //! Lists cannot be searched, and a queue's entries lie on the worklists of pools, which the queue shares with other
-//! queues. So the thread that cancels a queue sets flags, which each worker reads before it calls a function. A worker
-//! that finds the flags set completes the entry without running its item. The waiting lists belong to the queue alone,
-//! so the thread that cancels the queue empties them itself. Therefore the owners of the items on the waiting lists
-//! learn of the cancel even while the running items hold all slots.
+//! queues. So the thread that cancels a queue sets flags, which each worker reads before it runs an item. A worker that
+//! finds the flags set completes the entry without running its item. The waiting lists belong to the queue alone, so
+//! the thread that cancels the queue empties them itself. Therefore the owners of the items on the waiting lists learn
+//! of the cancel even while the running items hold all slots.
 
 use std::sync::OnceLock;
 
@@ -54,8 +54,8 @@ impl Queue {
         own || self.executor.token.get().is_some_and(Token::is_cancelled)
     }
 
-    /// Returns whether the queue gives its items up instead of running them. A worker calls this only if the queue's
-    /// flag `is_unusual` is set.
+    /// Returns whether the queue gives its items up instead of running them. A worker calls this function only if the
+    /// queue's flag `is_unusual` is set.
     pub(crate) fn gives_up(&self) -> bool {
         self.gives_up.load(Ordering::Relaxed)
     }
@@ -83,22 +83,22 @@ impl Queue {
                 requested.end = End::Now;
             }
             // The flags are set before the intakes are shut. A limiter that is shut may give slots to more items than
-            // its limit permits. The workers that get items beyond the limit must find the flags set. They find the
-            // flags because of the order of the writes: the limiter's word makes the flags visible to the item's
-            // issuer, and the worklist makes the flags visible to the worker.
+            // its limit permits. The workers that get items beyond the limit must find the flags set. These workers
+            // find the flags because of the order of the writes: the limiter's word makes the flags visible to the
+            // item's issuer, and the worklist makes the flags visible to the worker.
             self.gives_up.store(true, Ordering::Relaxed);
             self.is_unusual.store(true, Ordering::Relaxed);
         });
-        // The owners of the items on the waiting lists are told of the cancel before the token is cancelled, because
-        // the cancel may call a waker, and the waker's code may wait for one of these items.
+        // The owners of the items on the waiting lists are told of the cancel before the token is cancelled. The reason
+        // is that cancelling the token may call a waker, whose code may wait for one of these items.
         self.cancel_listed();
         self.token().cancel();
         true
     }
 
-    /// Completes the entries of the waiting lists without a run. An item that reaches a list later gets a slot
-    /// immediately, and goes to a worker. If very many items come, some of them stay on a waiting list until they get
-    /// the slots of items that complete.
+    /// Completes the entries of the waiting lists without running their items. An item that reaches a list later gets a
+    /// slot immediately, and goes to a worker. If very many items come, some of them stay on a waiting list until they
+    /// get the slots of items that complete.
     fn cancel_listed(&self) {
         for limiter in self.limiters() {
             while limiter.cell.recall() {

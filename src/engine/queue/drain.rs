@@ -21,15 +21,15 @@ use super::shard::Limiter;
 use super::workqueue::{Queue, QueueHandle};
 
 impl Queue {
-    /// Admits an item while the intake is not open, and counts the item.
+    /// Admits an item to a limiter whose intake is not `Open`, and counts the item.
     #[cold]
     pub(super) fn admit_counted(&self, limiter: &Limiter) -> Result<Pass, QueueError> {
         loop {
-            // The queue's answer may be out of date when the item is admitted. If a stricter intake is in force by
-            // then, the limiter refuses the item, and the loop asks again.
+            // The queue's answer may be out of date when the item is admitted. If the limiter's intake has become
+            // stricter by then, the limiter refuses the item, and the loop asks the queue again.
             let caller = self.caller();
             let by = self.answer(caller)?;
-            // The calling item, if there is one, has not ended yet, as `protocol::drain` demands.
+            // If the caller is an item, this item has not ended yet, as `protocol::drain` demands.
             match self.counted.admit(|| self.pass(limiter, Some(by))) {
                 Ok(pass) if caller == Caller::OtherItem => return self.confirm(limiter, pass, caller),
                 Ok(pass) => return Ok(pass),
@@ -39,11 +39,12 @@ impl Queue {
         }
     }
 
-    /// Takes an item back if the queue has ended since this thread asked for the answer. During a shutdown, a queue
-    /// admits items that come from items of other queues. For these items, the queue uses the intake that it uses for
-    /// its own items while it is being destroyed. So the limiter does not notice that the answer is out of date. A
-    /// thread that destroys the queue first changes the answer, and then checks that no item is in flight. So either
-    /// the destroying thread finds the item, or the admitting thread finds the new answer.
+    /// Undoes the admission of an item if the queue has ended since this thread asked the queue for an answer. During a
+    /// shutdown, a queue admits items that come from items of other queues. The queue admits such items under the
+    /// intake `Draining`, under which a queue that is being destroyed admits its own items. So the limiter does not
+    /// notice that the answer is out of date. A thread that destroys the queue first changes the answer, and then
+    /// checks that no item is in flight. So either the destroying thread finds the item, or the admitting thread finds
+    /// the new answer.
     #[cold]
     fn confirm(&self, limiter: &Limiter, pass: Pass, caller: Caller) -> Result<Pass, QueueError> {
         let Err(refusal) = self.answer(caller) else { return Ok(pass) };
@@ -101,17 +102,17 @@ impl Queue {
         }
     }
 
-    /// Admits the item of a timer that fires. The timer is still on the map. If the queue is being drained, the timer
-    /// is held until the drain ends. If the queue has ended, or can count no more items, the timer is given up. (An
-    /// issuer finds the queue full earlier, while the queue can still count more items.)
+    /// Admits the item of a timer that fires. The timer is still on the executor's map of timers. If the queue is being
+    /// drained, the timer is held until the drain ends. If the queue has ended, or can count no more items, the timer
+    /// is given up. (For issuers, the queue is full earlier, while it can still count more items.)
     pub(crate) fn admit_fired(&self, limiter: &Limiter, name: &TimerName) -> Option<Pass> {
         loop {
             match self.admit(limiter) {
                 Ok(pass) => return Some(pass),
                 Err(QueueError::Draining) => {
                     name.hold();
-                    // A thread that ends the drain, the queue or the executor first changes the answer, and then
-                    // searches the held timers, only once. So if this thread still gets the answer `Draining`, the
+                    // A thread that ends the drain, the queue or the executor first changes the queue's answer, and
+                    // then searches the held timers once. So if this thread still gets the answer `Draining`, the
                     // ending thread finds the timer. If this thread gets another answer, one of the two threads takes
                     // the timer.
                     if self.answer(self.caller()) == Err(QueueError::Draining) {
@@ -134,8 +135,7 @@ impl Queue {
             requested.drains == 0
         });
         if is_last {
-            // Each held timer stays on the map until it is fired, because firing the timers before it may run user
-            // code.
+            // Each held timer stays on the map until it is fired, because firing an earlier timer may run user code.
             self.executor.upkeep.timers.held_of(self).iter().for_each(TimerName::fire);
         }
     }
@@ -178,7 +178,8 @@ impl Queue {
         std::mem::take(&mut making.cancelled_timers)
     }
 
-    /// Gives up and counts all timers of this queue: the armed timers, and the held timers, which fired during a drain.
+    /// Gives up and counts all timers of this queue: the armed timers, and the held timers, which have fired but whose
+    /// items are not admitted yet.
     pub(super) fn cancel_timers(&self) {
         for (name, timer) in self.executor.upkeep.timers.take_of(self) {
             self.cancel_timer(&name, timer);

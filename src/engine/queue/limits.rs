@@ -1,4 +1,4 @@
-//! Changes of a queue's limits at run time, and the readings of its counters.
+//! Changes a queue's limits at run time, and reads the queue's counters.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,8 +31,8 @@ impl Queue {
     /// Sets the maximum number of active items for each limiter.
     pub(crate) fn set_max_active(&self, items: usize) {
         if self.executor.origin.is_forked() {
-            // A forked process starts no item, so it needs no limit. It does not take the lock, because a thread of the
-            // parent may have held it at the fork.
+            // A forked process starts no item, so it needs no limit. The process does not take the lock, because a
+            // thread of the parent may have held the lock at the fork.
             return;
         }
         self.change(|requested| requested.max_active = items);
@@ -68,8 +68,8 @@ impl Queue {
     /// alive.
     pub(crate) fn running(&self) -> usize {
         if self.executor.origin.is_forked() {
-            // A forked process runs no item. It does not take the lock of an account, because a thread of the parent
-            // may have held it at the fork.
+            // A forked process runs no item. The process does not take the lock of an account (a shard's counters),
+            // because a thread of the parent may have held this lock at the fork.
             return 0;
         }
         let running = |shard: &Shard| {
@@ -82,8 +82,8 @@ impl Queue {
     /// Returns the counters of the queue's items. The caller keeps the queue alive.
     pub(crate) fn counters(&self) -> Counters {
         if self.executor.origin.is_forked() {
-            // A forked process counts no items. It does not take the locks of the accounts, because threads of the
-            // parent may have held them at the fork.
+            // A forked process counts no items. The process does not take the locks of the shards' accounts, because
+            // threads of the parent may have held these locks at the fork.
             return Counters::default();
         }
         self.shards_by_index().map(|(_, shard)| shard.counters()).sum()
@@ -164,8 +164,7 @@ impl Shard {
         // thread does not hold the account's lock here, because each reading of a worker's CPU time is a system call.
         let in_flight = at_it.iter().filter_map(|worker| worker.cpu_time_for(self.id()));
         let cpu_time = counts.cpu_time + in_flight.map(as_nanos).sum::<u64>();
-        // The reported time never decreases, although the time of a current item may be charged to another shard in the
-        // end.
+        // The reported time never decreases, although the time of a current item may later be charged to another shard.
         let told = events.told_cpu_time.fetch_max(cpu_time, Ordering::Relaxed).max(cpu_time);
         Counters {
             started: counts.started,

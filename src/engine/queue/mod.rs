@@ -13,15 +13,15 @@
 //! | `backlog` | the executor's bound on the pending items of all queues |
 //! | `bytes` | the executor's bound on the bytes of all pending items |
 //! | `permits` | places that are reserved before their items exist |
-//! | `attrs` | how the attributes of a queue in use change, and an executor's defaults |
+//! | `attrs` | how a queue's attributes, and an executor's defaults, change at run time |
 //! | `register` | the queues of one executor, for operations on all of them |
 //! | `view` | the views of queues and threads that dumps show |
 //!
 //! This *room* (module of the engine) owns the queues, and through them the shards and limiters. An item that is in
 //! flight in a limiter keeps its queue in memory. Threads admit and complete items through the limiter's word, without
 //! a lock. The lock `making` (`M`) protects the making of shards, and changes of limits, routes and *intakes*. The
-//! intake of a limiter says from which issuers it accepts items. The plug of a route (`R`) protects the items that the
-//! route holds back. The tickets of flushes have a lock of their own (`F`).
+//! intake of a limiter says from which issuers the limiter accepts items. The plug of a route (`R`) protects the items
+//! that the route holds back. The tickets of flushes have a lock of their own (`F`).
 //!
 //! Issuers enter the room to submit items, and workers and rescuers enter the room to complete items. Any thread that
 //! flushes, drains or changes a queue enters the room, too.

@@ -29,7 +29,7 @@ pub(crate) struct ReservedPlace {
     is_handed_over: bool,
 }
 
-/// An issuer in line for a place. `Q` keeps the queue in memory. Dropping this value ends the issuer's turn.
+/// An issuer that waits in line for a place. `Q` keeps the queue in memory. Dropping this value ends the issuer's turn.
 struct InLine<Q: AsRef<Queue>> {
     queue: Q,
     /// `None` if the turn has ended.
@@ -85,7 +85,7 @@ pub(crate) fn reserve_async(
             WaitError::Forked => QueueError::Forked,
             _ => QueueError::WouldDeadlock,
         })?;
-        // After a fork, the end of the turn could wait for a lock that a thread of the parent held.
+        // After a fork, a thread that ends the turn could wait for a lock that a thread of the parent held.
         check_origin()?;
         in_line.end()?;
         Ok(ReservedPlace::new(handle))
@@ -127,9 +127,9 @@ impl Queue {
     }
 
     /// Refuses the wait of an item that holds all slots of one of the queue's limiters. The places belong to the whole
-    /// queue, so an item in a slot of another limiter may make room. But the check cannot know whether the item in the
-    /// other slot has made its room already, gives its room to an earlier issuer in line, or waits in line itself. So
-    /// the check refuses the wait in any case.
+    /// queue, so an item in a slot of another limiter may make room. But the check cannot know whether an item in
+    /// another slot will make room for this issuer. That item may have made its room already, may make room for an
+    /// earlier issuer in line, or may wait in line itself. So the check refuses the wait in any case.
     pub(super) fn check_wait_in_line(&self) -> Result<(), QueueError> {
         let blocks = |shard: &Shard| waits::check_lane(shard.lane()).is_err();
         if self.shards().any(blocks) { Err(QueueError::WouldDeadlock) } else { Ok(()) }
@@ -190,8 +190,8 @@ impl ReservedPlace {
 
 impl Drop for ReservedPlace {
     fn drop(&mut self) {
-        // A forked process does not give the place back, because a thread of the parent may have held the lock of the
-        // line at the fork.
+        // A forked process does not give the place back, because a thread of the parent may have held the waiting
+        // line's lock at the fork.
         if !self.is_handed_over && !self.queue.queue().executor.origin.is_forked() {
             self.queue.queue().left_pending();
         }
@@ -199,7 +199,7 @@ impl Drop for ReservedPlace {
 }
 
 impl<Q: AsRef<Queue>> InLine<Q> {
-    /// Takes a place, or joins the line. Returns `None` if it took a place, which the caller then owns.
+    /// Takes a place, or joins the line. Returns `None` if the caller has got a place. The caller then owns this place.
     fn join(queue: Q) -> Result<Option<Self>, QueueError> {
         queue.as_ref().check_reserve()?;
         match queue.as_ref().reserve_place()? {
@@ -240,8 +240,8 @@ impl<Q: AsRef<Queue>> InLine<Q> {
 
 impl<Q: AsRef<Queue>> Drop for InLine<Q> {
     fn drop(&mut self) {
-        // A forked process does nothing here, because a thread of the parent may have held the lock of the line at the
-        // fork.
+        // A forked process does nothing here, because a thread of the parent may have held the waiting line's lock at
+        // the fork.
         if !self.queue.as_ref().executor.origin.is_forked() && self.end_turn() {
             self.queue.as_ref().left_pending();
         }

@@ -1,4 +1,4 @@
-//! The places of pending items.
+//! The places of a queue's pending items: each pending item occupies one place.
 //!
 //! A queue counts its pending items if it has a limit on them, or if its executor has a bound on the pending items of
 //! all queues. The module [`policy::backlog`](crate::policy::backlog) turns the executor's bound into a limit for each
@@ -67,7 +67,7 @@ impl Queue {
     /// places.
     pub(crate) fn take_places(&self, items: usize) -> usize {
         // If a made-up machine refuses the submission, the queue counts as full for these items. An issuer that waits
-        // for room then gets a place for one of them.
+        // for room then gets a place for one of these items.
         if self.is_on_machine() && machine::refuses_submission(|| self.name()) {
             return 0;
         }
@@ -82,14 +82,14 @@ impl Queue {
         (taken - surplus) as usize
     }
 
-    /// Counts an item if `error` says that the queue refuses it for lack of room. Returns the error. Each submission
-    /// whose error reaches the user calls this function once. Code that may try the submission again does not call it.
+    /// Counts a refused item if `error` says that the queue has no room. Returns the error. Each submission whose error
+    /// reaches the user calls this function once. Code that may try the submission again does not call this function.
     #[cold]
     pub(crate) fn count_refusal(&self, error: QueueError) -> QueueError {
         self.count_refusals(error, 1)
     }
 
-    /// Counts several items if `error` says that the queue refuses them for lack of room. Returns the error.
+    /// Counts several refused items if `error` says that the queue has no room. Returns the error.
     #[cold]
     pub(crate) fn count_refusals(&self, error: QueueError, items: usize) -> QueueError {
         if error == QueueError::Full {
@@ -134,10 +134,10 @@ impl Queue {
         }
     }
 
-    /// Ends the line of waiting issuers if the last of them has left it. Otherwise the empty line would withhold free
-    /// places from other issuers. If the executor has no bound, this function has nothing to do: all places are taken,
-    /// and the thread that gives the next place back ends the line. If the executor has a bound, items of other queues
-    /// may make room, but they hand this room only to listed queues.
+    /// Ends the line of waiting issuers if the last issuer has left the line. Otherwise the empty line would withhold
+    /// free places from other issuers. If the executor has no bound, this function has nothing to do: all places are
+    /// taken, and the thread that gives the next place back ends the line. If the executor has a bound, items of other
+    /// queues may make room, but threads hand this room only to the issuers of listed queues.
     #[cold]
     fn line_may_be_empty(&self) {
         if self.executor.backlog.is_some() {
@@ -159,7 +159,7 @@ impl Queue {
         }
     }
 
-    /// Gives the place of an item back, because the item begins or is passed over.
+    /// Gives the place of an item back, because the item begins or will not run.
     #[inline]
     pub(crate) fn left_pending(&self) {
         self.left_pending_many(1);
@@ -178,8 +178,8 @@ impl Queue {
 
     fn left_backlog(&self, backlog: &Backlog, items: u64) {
         // The answer of `leave` is not needed. Each issuer in line either has listed the queue already, or will list
-        // the queue and then hand out free places once more. The last issuer that leaves the line clears the mark of
-        // the line.
+        // the queue and then hand out free places once more. The last issuer that leaves the line clears the *line*
+        // bit, which says that issuers wait in line.
         _ = self.places.leave(items);
         backlog.left(items);
     }

@@ -38,7 +38,8 @@ struct Known(NonNull<Queue>);
 // SAFETY: a `Known` points at a `Queue`, which threads share.
 unsafe impl Send for Known {}
 
-/// A reference that keeps a queue in memory for a thread that holds neither a handle to the queue nor an entry of it.
+/// A reference that keeps a queue in memory for a thread that holds neither a handle to the queue nor an entry of the
+/// queue.
 #[derive(Debug)]
 pub(crate) struct QueueRef(NonNull<Queue>);
 
@@ -110,7 +111,7 @@ impl Register {
     pub(crate) fn refs_after(&self, number: u64) -> (Vec<QueueRef>, u64) {
         let state = self.0.lock();
         let later = state.queues.range(number + 1..).map(|(_, known)| known.0);
-        // SAFETY: before a queue is freed, it leaves the register, and for this it needs the lock that is held here.
+        // SAFETY: before a queue is freed, a thread removes it from the register under the lock that is held here.
         let refs = later.filter_map(|queue| unsafe { QueueRef::new(queue) }).collect();
         (refs, state.entered)
     }
@@ -123,9 +124,9 @@ impl Register {
     )]
     pub(crate) fn find(&self, mut look: impl FnMut(u64, &Queue) -> bool) -> Vec<(u64, QueueRef)> {
         let state = self.0.lock();
-        // SAFETY: before a queue is freed, it leaves the register, and for this it needs the lock that is held here.
+        // SAFETY: before a queue is freed, a thread removes it from the register under the lock that is held here.
         let found = state.queues.iter().filter(|(number, known)| look(**number, unsafe { known.0.as_ref() }));
-        // SAFETY: before a queue is freed, it leaves the register, and for this it needs the lock that is held here.
+        // SAFETY: before a queue is freed, a thread removes it from the register under the lock that is held here.
         found.filter_map(|(number, known)| Some((*number, unsafe { QueueRef::new(known.0) }?))).collect()
     }
 
@@ -133,7 +134,7 @@ impl Register {
     /// nothing.
     pub(crate) fn any(&self, mut look: impl FnMut(&Queue) -> bool) -> bool {
         let state = self.0.lock();
-        // SAFETY: before a queue is freed, it leaves the register, and for this it needs the lock that is held here.
+        // SAFETY: before a queue is freed, a thread removes it from the register under the lock that is held here.
         state.queues.values().any(|known| look(unsafe { known.0.as_ref() }))
     }
 }

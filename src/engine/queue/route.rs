@@ -1,22 +1,23 @@
-//! The route of a shard, which leads the shard's entries to a pool once they have slots, and keeps them in order.
+//! The route of a shard. When an entry of the shard has a slot, the route leads the entry to a pool. The route keeps
+//! these entries in order.
 //!
 //! The attributes of a queue may change while the queue is in use. [`protocol::route`](crate::protocol::route) explains
 //! how the entries keep their order when the attributes change. A change of attributes does not involve the limiters,
 //! so it affects neither the queue's limits nor the waits of flushes and drains. An item that waits for a slot during
 //! the change goes to the new pool when it gets a slot.
 //!
-//! **Markers** lie in a pool behind the entries that a route led to this pool before the route was turned to another
-//! pool. All markers are entries of one static item. The static item has no state of its own, because the route keeps
-//! the state. No limiter counts a marker, and each marker has a reference to its queue. When a thread pops a marker or
+//! **Markers** lie in a pool that a route has left. A marker lies behind the entries that the route led to this pool.
+//! All markers are entries of one static item. The static item has no state of its own, because the route keeps the
+//! state. No limiter counts a marker, and each marker has a reference to its queue. When a thread pops a marker or
 //! gives it up, the thread notifies the route.
 //!
 //! **Pools stay in memory as long as the queues that used them.** An issuer first pushes its entry, and then wakes a
 //! worker of the pool. When the issuer wakes the worker, the entry may already be completed. At that moment, the
 //! issuer's handle still keeps the queue in memory, so the queue must keep the pool in memory. Nevertheless, a pool
 //! without users is closed and has no threads. The queue opens the pool again if the queue gets the same attributes
-//! again. So the number of different attributes that a queue has had bounds the memory for its pools. An issuer that
-//! has pushed an entry to a closed pool sees after the push that the route has changed. The issuer then opens the pool,
-//! and the pool stays open until the entry has been popped.
+//! again. So the memory for a queue's pools is bounded by the number of different attributes that the queue has had. An
+//! issuer that has pushed an entry to a closed pool sees after the push that the route has changed. The issuer then
+//! opens the pool, and the pool stays open until the entry has been popped.
 #![allow(unsafe_code, reason = "markers are entries, and routes store the addresses of pools")]
 
 use std::ptr::NonNull;
@@ -49,8 +50,8 @@ pub(crate) struct Turn<'q> {
 }
 
 impl Turn<'_> {
-    /// Does the remaining work of all turns of one change of attributes. After a change of attributes, all routes of
-    /// the queue lead to pools of one class.
+    /// Does the work that remains after a change of attributes has turned the queue's routes. After a change of
+    /// attributes, all routes of the queue lead to pools of one class.
     pub(crate) fn finish_all(turns: Vec<Self>) {
         let class = turns.iter().find_map(|turn| turn.new.as_ref());
         class.inspect(|class| class.attend());
@@ -130,8 +131,8 @@ impl Shard {
         }
     }
 
-    /// Does the same as [`submitted`](Self::submitted), but also serves a route whose entries take turns in the queue's
-    /// line.
+    /// Does the same as [`submitted`](Self::submitted), but also serves a weighted queue, whose entries wait in the
+    /// queue's line.
     fn submitted_or_lined_up(&self, pool: &Pool) {
         if self.route.has_left(pool) {
             self.came_late(pool);
@@ -160,7 +161,7 @@ impl Shard {
         }
     }
 
-    /// Pushes an entry to the worklist of a pool, or to the queue's line there.
+    /// Pushes an entry to the worklist of a pool, or to the queue's line in this pool.
     fn push_to(&self, pool: &Pool, entry: Entry) {
         match self.queue().flow() {
             None => pool.push(entry, self.cpu),
@@ -234,7 +235,7 @@ impl Shard {
     fn marker(&self) -> Entry {
         // The thread that pops the marker drops this reference.
         std::mem::forget(self.queue().reference());
-        // The marker is bound, so that it stays behind bound entries: see `Pool::give`.
+        // The marker counts as *bound* to its pool, so that it stays behind other bound entries: see `Pool::give`.
         Entry::marker_at(self, NonNull::from(&MARKER))
     }
 

@@ -97,8 +97,8 @@ impl Entry {
     #[inline]
     pub(crate) fn shard(&self) -> &Shard {
         // SAFETY: `new` above and `Shard::marker` make entries for shards. This entry is in flight in the shard's
-        // limiter, or is a marker with a reference. A queue frees its shards after both are gone. So the shard outlives
-        // the entry, and the result borrows from the entry.
+        // limiter, or is a marker with a reference. A queue frees its shards after all such entries are gone. So the
+        // shard outlives the entry, and the result borrows from the entry.
         unsafe { &*self.shard_address().cast() }
     }
 }
@@ -178,8 +178,9 @@ impl Shard {
     }
 
     /// Returns the *lane* of the shard's items. The lane is the shard's bh context, if the shard has one, and otherwise
-    /// its limiter. Items of several queues share a bh context. While an item holds a lane alone, no other item of the
-    /// lane can run. The result is an address that is only compared, and never dereferenced.
+    /// its limiter. Items of several queues share a bh context. While one item holds all slots of a limiter, or runs in
+    /// a bh context, no other item of that lane can run. The result is an address that is only compared, and never
+    /// dereferenced.
     #[inline]
     pub(crate) fn lane(&self) -> *const Limiter {
         if self.is_in_context() { self.context } else { self.limiter() }

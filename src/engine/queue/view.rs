@@ -16,15 +16,15 @@ use super::workqueue::{Queue, QueueKind};
 
 /// The settings that were requested of a queue, and the queue's present state.
 pub(crate) struct QueueView {
-    /// The attributes that determine the queue's pools, if it is an unbound queue.
+    /// The attributes that determine the queue's pools, if the queue is unbound.
     pub(crate) attrs: Option<PoolAttrs>,
     pub(crate) max_active: usize,
     pub(crate) frozen: bool,
-    /// Whether the queue refuses submissions from threads that run no item of the executor, because the queue is being
-    /// drained, or because the queue or its executor is ending.
+    /// Whether the queue refuses submissions from threads that run no item of the executor. A queue refuses such
+    /// submissions while it is being drained, and once it or its executor has begun to end.
     pub(crate) draining: bool,
-    /// The pool for items of CPUs that belong to no pod, or the pool of the only pod. `None` if that pool has not been
-    /// made.
+    /// The pool of the pod that has all CPUs of the queue. `None` if no pod has all these CPUs, or if the pod's pool
+    /// has not been made.
     pub(crate) default_pool: Option<Arc<Pool>>,
 }
 

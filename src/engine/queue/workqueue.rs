@@ -3,8 +3,8 @@
 //! A queue lives as long as it has a handle, an item in flight or a [`QueueRef`]. The queue counts *references*. All
 //! handles together have one reference. Each `QueueRef`, each count of a flush, and each limiter that is closed and not
 //! empty has a reference of its own. Dropping the last handle closes every limiter. When the last item leaves a closed
-//! limiter, the limiter's reference is given up. The thread that gives up the last reference frees the queue. So of all
-//! items in flight, only an item with a ticket needs a reference of its own.
+//! limiter, the limiter's reference is given up. The thread that gives up the last reference frees the queue. So an
+//! item in flight needs no reference of its own, unless a flush has given the item a ticket.
 //!
 //! [`QueueRef`]: super::register::QueueRef
 #![allow(unsafe_code, reason = "a queue is owned by its handle first, and then by its last item in flight")]
@@ -58,7 +58,7 @@ pub(crate) struct QueueSpec {
     pub(crate) control: bool,
     /// The queue's own carriers. See [`Queue::carriers`].
     pub(crate) carriers: Vec<Carrier>,
-    /// The share with which the queue's entries take turns with those of other queues. `None` if the queue has no
+    /// The share with which the queue's entries take turns with the entries of other queues. `None` if the queue has no
     /// weight, so that its entries go to the worklists.
     pub(crate) share: Option<Arc<FairShare>>,
     /// The queue's rescuer, which ends with the queue.
@@ -107,8 +107,8 @@ pub(crate) struct Queue {
     table: Box<[AtomicPtr<Shard>]>, // A, set under M
     pub(crate) making: Mutex<Making>,        // M
     shared_limiter: Option<Limiter>,         // I
-    /// The places of the queue's pending items, which were accepted and have not begun. The queue counts these items
-    /// only if the queue or its executor has a bound on pending items.
+    /// The places of the queue's pending items. A pending item was accepted and has not begun. The queue counts these
+    /// items only if the queue or its executor has a bound on pending items.
     pub(super) places: PlacesCell, // A, and the line under K
     /// The bytes of the pending items. `None` if the executor has no bound on the bytes of pending items.
     pub(super) bytes: Option<Arc<QueueBytes>>, // K, the lock of the executor's cell
@@ -300,7 +300,7 @@ impl Queue {
         &self.spec.name
     }
 
-    /// Returns whether the calling thread belongs to a made-up machine. `is_unusual` is set for all queues of a
+    /// Returns whether the calling thread belongs to a made-up machine. `is_unusual` is set for all queues of a made-up
     /// machine, so for any other queue, this call costs only one load.
     #[inline]
     pub(crate) fn is_on_machine(&self) -> bool {

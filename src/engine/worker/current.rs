@@ -15,9 +15,9 @@ use crate::engine::queue::workqueue::Queue;
 use super::worker_thread::WorkerThread;
 
 /// The addresses of a worker's item and of the shard through which the item came. All threads may compare the
-/// addresses. In general, only the worker's own thread may follow them. But while the item is in the register of
-/// `waits`, a thread that holds the register's lock may follow the addresses, too. Until an entry is completed, the
-/// entry keeps its queue alive. During a run, the entry also keeps its item alive, so only code that has found `work`
+/// addresses. In general, only the worker's own thread may follow the addresses. But while the item is in the register
+/// of `waits`, a thread that holds the register's lock may follow the addresses, too. Until an entry is completed, the
+/// entry keeps its queue alive. During a run, the entry also keeps its item alive. So only code that has found `work`
 /// set follows the item's address.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Current {
@@ -34,7 +34,7 @@ pub(crate) struct Current {
 pub(crate) const ONE_SHOT: *const WorkItem = std::ptr::without_provenance(1);
 
 impl Current {
-    /// Returns whether the item runs in a bh context. If it does, the item holds that context alone.
+    /// Returns whether the item runs in a bh context, in which only one item runs at a time.
     pub(crate) fn in_context(&self) -> bool {
         self.shard().is_in_context()
     }
@@ -55,8 +55,8 @@ impl Current {
         unsafe { self.shard.as_ref() }
     }
 
-    /// Returns the shard on which the running item is pending once more, for a run after the present one. An item that
-    /// waits only for its timer is pending on no shard.
+    /// Returns the shard on which the running item is pending for another run. An item that waits only for its timer is
+    /// pending on no shard.
     pub(crate) fn pending_on(&self) -> Option<ShardId> {
         // SAFETY: `call` sets `work` while the item runs, and clears `work` when the function has ended. The run keeps
         // the item alive. While `work` is set, only the item's own function calls this method, on this thread.
@@ -93,8 +93,8 @@ impl Current {
         unsafe { self.reusable().as_ref() }?.cell.with_kept(look)
     }
 
-    /// Returns the lane of the shard with this number, if the shard belongs to the item's queue, or to the queue that
-    /// has given the running item a slot for its next run.
+    /// Returns the lane of the shard with this number. Returns `None` unless the shard belongs to the item's queue, or
+    /// to the queue that has given the running item a slot for its next run.
     pub(crate) fn lane_of(&self, home: ShardId) -> Option<*const Limiter> {
         let kept = || self.with_kept(|entry| entry.shard().queue().lane_of(home)).flatten();
         self.queue().lane_of(home).or_else(kept)
@@ -102,9 +102,9 @@ impl Current {
 }
 
 impl WorkerThread {
-    /// Notes that the run of this item is over and that its worker is about to run code of a task. The code may wait
-    /// for another run of the item, or for a new item at the same address. So until the worker completes the entry, the
-    /// worker's own address stands for the item. No item and no other worker has this address.
+    /// Notes that the run of this item is over, and that the worker is about to call the waker of a task. The waker may
+    /// wait for another run of the item, or for a new item at the same address. So until the worker completes the
+    /// entry, the worker's own address stands for the item. No item and no other worker has this address.
     #[cold]
     pub(crate) fn outlives(&self, item: NonNull<Header>) {
         let current = self.current.get().filter(|current| std::ptr::eq(current.item, item.as_ptr()));

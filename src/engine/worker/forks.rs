@@ -29,7 +29,7 @@ impl WorkerThread {
         item.shard().limiter().cell.load().takes_fork().then_some(item)
     }
 
-    /// Returns the item that has made the fork which this level runs. If this fork is a part of other forks, also
+    /// If this level runs a fork, returns the item that has made the fork. If this fork is a part of other forks, also
     /// returns the items that have made those forks.
     pub(super) fn forking_items(&self) -> impl Iterator<Item = Current> {
         // SAFETY: this thread runs the fork.
@@ -71,8 +71,8 @@ impl WorkerThread {
         Some(Forks::new(Arc::clone(worker), run))
     }
 
-    /// Notes that the fork which this level runs is about to end. From now on, no thread that waits for the fork takes
-    /// forks of this level, because those forks would not be parts of the fork that ends.
+    /// Notes that this level's fork is about to end. Forks that this level makes from now on are not parts of the
+    /// ending fork. So no thread that waits for the ending fork takes these forks.
     pub(crate) fn ends_fork(&self) {
         self.runs.set(None);
         if let Some(outermost) = self.outermost() {
@@ -116,7 +116,8 @@ impl WorkerThread {
         }
     }
 
-    /// Calls `sleep`, in which the thread waits for a fork and keeps its place in its pool.
+    /// Calls `sleep`, in which the thread waits for a fork. The thread keeps its place in its pool: the pool wakes no
+    /// worker for a fork instead of this thread.
     pub(crate) fn sleeps_for_fork(&self, sleep: impl FnOnce()) {
         let outermost = self.outermost().unwrap_or(self);
         outermost.keeps_place.set(true);
@@ -136,7 +137,7 @@ impl WorkerThread {
         last.is_some()
     }
 
-    /// Removes the list of this level, which is empty. This level is the innermost one, and ends now.
+    /// Removes this level's list, which is empty. The level is the innermost one, and is about to end.
     pub(super) fn end_level(&self) {
         if self.forks.get().is_some() {
             if let Some(outermost) = self.outermost() {

@@ -63,7 +63,7 @@ impl WorkerThread {
         self.shared.cell.load().sequence()
     }
 
-    /// Counts a wake-up of another worker that the present item caused by blocking.
+    /// Counts the wake-up of another worker, which was woken because the present item blocks.
     #[cold]
     fn woke_another(&self) {
         if let Some(current) = self.current() {
@@ -72,7 +72,7 @@ impl WorkerThread {
     }
 
     /// Leaves a blocking guard of the item with this sequence number. Does nothing if that item is over. The present
-    /// item may drop a guard of an outer item.
+    /// item may drop a guard of an outer item (an item further up the thread's stack).
     #[inline]
     pub(crate) fn leave_guard(&self, sequence: u64) {
         if sequence != self.sequence() {
@@ -108,7 +108,7 @@ impl WorkerThread {
     }
 
     /// Leaves a `may_block` guard of the item with this sequence number. Does nothing if that item is over. The present
-    /// item may drop a guard of an outer item.
+    /// item may drop a guard of an outer item (an item further up the thread's stack).
     #[inline]
     pub(crate) fn leave_may_block_guard(&self, sequence: u64) {
         if sequence != self.sequence() {
@@ -130,9 +130,9 @@ impl WorkerThread {
         }
     }
 
-    /// Calls `act` with the worker of the outer item, if the thread is lent. A guard of the inner item is a guard of
-    /// the outer item, too, and the inner item may end a guard of the outer item. This function is not inlined into its
-    /// callers. If it were, the callers would call themselves directly, and could not be inlined.
+    /// Calls `act` with the worker of the outer item, if the thread is lent. A guard of the inner item is also a guard
+    /// of the outer item. The inner item may also end guards of the outer item. This function is not inlined. Otherwise
+    /// its callers would call themselves directly, and the compiler could not inline the callers.
     #[cold]
     #[inline(never)]
     fn with_outer(&self, act: impl FnOnce(&Self)) {

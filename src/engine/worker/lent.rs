@@ -1,6 +1,6 @@
-//! A thread that is lent to an item, in one of two cases. In the first case, the thread submits the item itself, and
-//! runs the item because the item's queue is full. In the second case, the item is a part of a fork for which the
-//! thread waits.
+//! A thread that is *lent* to an item: the thread runs the item inside a call to this crate. There are two cases. In
+//! the first case, the thread submits the item itself, and runs the item because the item's queue is full. In the
+//! second case, the item is a part of a fork for which the thread waits.
 //!
 //! Any thread can be lent, even a worker that executes another item, the *outer* item. The item to which the thread is
 //! lent is the *inner* item. While the thread is lent, it has a second [`WorkerThread`], which no pool counts. So code
@@ -15,8 +15,8 @@
 //!   guards through thread-local variables. So each time that a thread is lent, the sequence numbers of its items begin
 //!   at a value that belongs to this loan. No other item on the thread has one of these numbers.
 //! * **CPU time.** The queue of the outer item is not charged for the CPU time of the inner item.
-//! * **The stack.** An item on a lent thread lends this thread again only to parts of a fork. So apart from parts of
-//!   forks, the thread has at most two items on its stack.
+//! * **The stack.** While a thread is lent, it is lent again only to parts of a fork. So apart from parts of forks, the
+//!   thread has at most two items on its stack.
 #![allow(unsafe_code, reason = "the worker of the outer item is known by its address")]
 
 use std::cell::Cell;
@@ -126,8 +126,8 @@ impl WorkerThread {
         levels.flat_map(|level| level.current().into_iter().chain(level.forking_items()))
     }
 
-    /// Submits an entry that got its slot from an entry of this thread. The submitted entry does not go to this pool's
-    /// worklist, or must not run on this thread.
+    /// Submits an entry to which an entry of this thread has passed its slot. The submitted entry does not go to this
+    /// pool's worklist, or must not run on this thread.
     #[cold]
     pub(super) fn hand_over(&self, next: Entry) {
         match &self.role {

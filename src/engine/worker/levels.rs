@@ -19,7 +19,7 @@ use super::shared::Worker;
 #[derive(Clone, Debug)]
 pub(crate) struct Forks {
     worker: Arc<Worker>,
-    /// The number of the run of the fork.
+    /// The number that identifies the present run of the fork.
     run: u64,
 }
 
@@ -31,7 +31,7 @@ pub(crate) struct Levels(Mutex<Lists>);
 struct Lists {
     /// The levels that have a list, from the outermost to the innermost.
     lists: Vec<Level>,
-    /// The number of the last run of a fork.
+    /// The number that was last given to a run of a fork.
     last_run: u64,
 }
 
@@ -50,7 +50,7 @@ impl Forks {
     }
 
     /// Takes a part of the fork, if there is one. Prefers the oldest part that the fork's thread has made. If that
-    /// thread has no part left, and waits for one of the parts that it has made, takes a part of that part.
+    /// thread has no part left, but waits for a part that it has made, takes a part of the awaited part.
     pub(crate) fn take(&self) -> Option<ForkAddress> {
         self.find(Level::take)
     }
@@ -60,18 +60,18 @@ impl Forks {
         self.find(|level| (!level.forks.is_empty()).then_some(())).is_some()
     }
 
-    /// Calls `find` for the levels that can have parts of the fork, until `find` returns a value. Searches each level
-    /// only once, because the search can reach a level in many ways if threads wait for parts of each other's items in
-    /// turn.
+    /// Calls `find` for the levels that can have parts of the fork, until `find` returns a value. The search may reach
+    /// a level in many ways, because threads may wait for parts of each other's items. So each level is searched only
+    /// once.
     fn find<R>(&self, find: impl Fn(&Level) -> Option<R>) -> Option<R> {
         let mut left = vec![self.clone()];
-        // Each worker whose levels were searched, with the index of the outermost of these levels. A search always goes
-        // on to the innermost level.
+        // For each worker whose levels were searched, the index of the outermost searched level. All levels inside that
+        // level were searched, too.
         let mut searched: Vec<(Arc<Worker>, usize)> = Vec::new();
         while let Some(forks) = left.pop() {
             let lists = forks.worker.forks.0.lock();
-            // The inner levels run parts of the fork while its thread waits. If no level has the number of this run,
-            // the fork is over.
+            // While the fork's thread waits, the levels inside the fork's level run parts of the fork. If no level has
+            // the number of this run, the fork is over.
             let Some(from) = lists.lists.iter().position(|level| level.run == forks.run) else { continue };
             let known = searched.iter_mut().find(|(worker, _)| Arc::ptr_eq(worker, &forks.worker));
             let to = known.as_ref().map_or(usize::MAX, |(_, outermost)| *outermost).min(lists.lists.len());
@@ -128,7 +128,7 @@ impl Levels {
         Some(run)
     }
 
-    /// Notes that the fork which the innermost level runs is about to end.
+    /// Notes that the innermost level's fork is about to end.
     pub(crate) fn ends_run(&self) {
         if let Some(level) = self.0.lock().lists.last_mut() {
             level.run = 0;

@@ -32,8 +32,8 @@ impl Run {
         Self(pool.spec.is_bh().then(|| Budget::begin(clock::now(), pool.pending())))
     }
 
-    /// Notes that an item has ended. If the run is over, yields the CPU and begins a new run. `has_next` returns
-    /// whether the worker already has its next item.
+    /// Notes that an item has ended. If the budget of the run is used up, yields the CPU and begins a new run.
+    /// `has_next` returns whether the worker already has its next item.
     #[inline]
     fn item_ended(&mut self, pool: &Pool, has_next: impl FnOnce() -> bool) {
         if let Some(budget) = &mut self.0 {
@@ -97,8 +97,8 @@ impl WorkerThread {
         }
     }
 
-    /// Waits until another thread takes the worker off the idle stack. Unpark tokens that user code has left on this
-    /// thread do no harm.
+    /// Waits until another thread takes the worker off the pool's idle stack. Unpark tokens that user code has left on
+    /// this thread do no harm.
     fn park(&self) -> Phase {
         // If all workers of the pool share one CPU, a searching worker would keep the issuer from that CPU.
         if self.pool.has_several_cpus() && self.pool.search.begin(self.shared.id) {
@@ -133,8 +133,9 @@ impl WorkerThread {
                 return End::Rests { counted: !self.pool.running.shed() };
             };
             if woken_just_now {
-                // The reservation is used up. So an unmanaged pool wakes its next worker. If a sibling's work was the
-                // reason for the wake-up, the sibling now offers more of its surplus.
+                // The reservation that was made for this worker's wake-up is used up. So an unmanaged pool wakes its
+                // next worker. If a sibling's work was the reason for the wake-up, the sibling now offers more of its
+                // surplus.
                 woken_just_now = false;
                 self.pool.end_errand(errand.take());
                 self.pool.look();
@@ -159,8 +160,8 @@ impl WorkerThread {
 
     /// Takes the worker out of the pool's count of running workers, unless too few other workers run by now. Before
     /// that, the worker puts its next entry back. Putting the entry back may free a queue and so call a hook's
-    /// destructor. If the destructor blocks, its guard takes the worker out of the count, so the worker must still be
-    /// in the count then.
+    /// destructor. If the destructor blocks, its guard takes the worker out of the count. So the worker must still be
+    /// in the count at that time.
     fn sheds(&self) -> bool {
         self.put_next_back();
         self.pool.running.shed()
@@ -172,7 +173,7 @@ impl WorkerThread {
         }
     }
 
-    /// Returns whether this worker gives up its thread to another pool, which starves because that pool has no thread.
+    /// Returns whether this worker gives up its thread to another pool, which starves for lack of a thread.
     #[cold]
     fn gives_way(&self) -> bool {
         let others_run = self.pool.running.load().running() > 1;

@@ -33,14 +33,14 @@ impl WorkerThread {
     #[inline]
     fn keep(&self, entry: Entry) -> Option<Entry> {
         let kept = self.local.len();
-        // A worker that does not count as running may be away from its list for a long time.
+        // A worker that does not count as running may take no entry from its list for a long time.
         if !keeps(self.meter.span(), kept) || self.shared.cell.load().phase() != Phase::Running {
             return Some(entry);
         }
         self.local.push(entry);
         self.pool.kept(self.shared.id, &self.local, kept + 1);
-        // Another thread may have emptied this list before the push. After the fence in `kept`, the worker sees why:
-        // its pool is abandoned, or another thread has taken this worker out of the count.
+        // Another thread may have emptied this list before the push. After the fence in `kept`, the worker sees the
+        // reason: its pool is abandoned, or another thread has taken this worker out of the count.
         if self.pool.running.load().is_abandoned() || self.shared.cell.load().phase() != Phase::Running {
             self.give_up_local();
         }
@@ -93,7 +93,8 @@ impl WorkerThread {
         !self.is_row_over() && self.stretch.get().goes_on(self.meter.span(), clock::now)
     }
 
-    /// Returns whether the manager has ended the worker's row since the last call. If so, ends the stretch, too.
+    /// Returns whether the manager has ended the worker's row since the last call. If so, also ends the worker's
+    /// stretch.
     #[inline]
     fn is_row_over(&self) -> bool {
         let is_over = self.shared.is_row_over();
@@ -118,8 +119,8 @@ impl WorkerThread {
     }
 
     /// Returns whether other entries of the pool come before this entry, which is the heir of the worker's last item.
-    /// If no other entries come first, the worker executes the heir next, and the heir counts as one of the present
-    /// stretch.
+    /// If no other entries come first, the worker executes the heir next, and counts the heir as an entry of the
+    /// present stretch.
     #[inline(always)] // for the same reason as `work_for`
     pub(super) fn gives_way_to_others(&self, heir: &Entry) -> bool {
         if !self.local.is_empty() {
@@ -134,8 +135,8 @@ impl WorkerThread {
         let (row, cpu) = (self.row.get(), heir.shard().cpu);
         let in_row = row.takes_heir(self.meter.span(), self.pool.running.load().is_brisk());
         let comes_first = if in_row {
-            // In a row, the worker does not look at the part of the heir's CPU for each item. If several workers take
-            // entries from this part, each look moves a cache line.
+            // During a row of items, the worker does not check for each item whether the part of the heir's CPU has
+            // entries. If several workers take entries from this part, each check moves a cache line.
             self.stretch_goes_on() || self.begins_stretch_with_heir(cpu)
         } else {
             !self.pool.worklist.has_entries_of(cpu) && (self.stretch_goes_on() || !self.pool.has_work())
@@ -153,7 +154,8 @@ impl WorkerThread {
     fn begins_stretch_with_heir(&self, cpu: usize) -> bool {
         let (last, span) = (self.stretch.get(), self.meter.span());
         if last.is_ended() {
-            // The worker's items have become long, so it goes from part to part.
+            // The manager has ended the last stretch, because items became long. So all other entries come before the
+            // heir.
             return !self.pool.has_work();
         }
         let worklist = &self.pool.worklist;
@@ -180,16 +182,17 @@ impl WorkerThread {
         entry
     }
 
-    /// Takes the worker's turn, and the CPU time that the item of this turn has used. If this build counts nothing
-    /// (`cmwq_uncounted`), returns `None`, so the charge that was made at the beginning of the turn remains.
+    /// Ends the worker's turn. Returns the turn, and the CPU time that the item of this turn has used. If this build
+    /// counts nothing (`cmwq_uncounted`), returns `None`, so the charge that was made at the beginning of the turn
+    /// remains.
     fn take_turn(&self) -> Option<(OwnedTurn, Option<Duration>)> {
         let turn = self.turn.take()?;
         let used = self.meter.ends_turn();
         COUNTED.then_some((turn, used))
     }
 
-    /// Reports the worker's turn, if it has one. The worker calls this function if it does not take its next entry with
-    /// [`next_aside`](Self::next_aside), which reports the turn under the same lock.
+    /// Reports the worker's turn, if the worker has one. The worker calls this function if it does not take its next
+    /// entry with [`next_aside`](Self::next_aside), which reports the turn under the same lock.
     #[inline]
     pub(super) fn end_turn(&self) {
         if self.meter.is_turn() {
@@ -204,7 +207,8 @@ impl WorkerThread {
         }
     }
 
-    /// Returns the next entry of a worker whose pool has no entry on its own lists.
+    /// Returns a local entry, or steals one from another worker. The worker calls this if the pool's lists have no
+    /// entry.
     fn next_local(&self) -> Option<Entry> {
         if !self.pool.has_local_lists() {
             return None;
@@ -231,8 +235,9 @@ impl WorkerThread {
         }
     }
 
-    /// Submits an entry that does not go to this pool's worklist. There is one exception: if the pool has no other
-    /// work, an entry for the line of its weighted queue in this pool becomes the worker's next entry.
+    /// Submits an entry that does not go to this pool's worklist. There is one exception: if the entry belongs to the
+    /// line of a weighted queue in this pool, and the pool has no other work, the entry becomes the worker's next
+    /// entry.
     #[cold]
     pub(super) fn hand_on(&self, next: Entry) {
         if next.shard().leads_to_line(&self.pool) && !self.pool.has_work() && self.local.is_empty() {

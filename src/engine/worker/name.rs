@@ -7,15 +7,15 @@ use crate::engine::queue::workqueue::Queue;
 use super::worker_thread::WorkerThread;
 
 impl WorkerThread {
-    /// Returns whether an item of this queue may run. If it may run, also gives the thread its name for this queue,
-    /// unless the thread is lent. The worker calls this function only if the queue is unusual, or if the thread still
-    /// has the name of another queue.
+    /// Returns whether an item of this queue may run. If the item may run, and the thread is not lent, also sets the
+    /// thread's name for this queue. The worker calls this function only if the queue is unusual, or if the thread
+    /// still has the name of another queue.
     #[cold]
     pub(super) fn runs_unusual(&self, queue: &Queue) -> bool {
         if queue.gives_up() {
             return false;
         }
-        // A lent thread keeps its name. Often it is a user's thread, whose name belongs to the user.
+        // A lent thread keeps its name. Often a lent thread is a user's thread, whose name belongs to the user.
         if !self.is_lent() {
             self.take_name_for(Some(queue));
         }

@@ -110,8 +110,8 @@ impl Rescuer {
     }
 
     /// Submits an entry. The entry got its slot when the rescuer, which serves `pool`, completed another entry. If the
-    /// submitted entry goes to another pool that is in distress, the rescuer lists that other pool itself. So the
-    /// rescuer serves the other pool without being called.
+    /// submitted entry goes to another pool that is in distress, the rescuer itself puts that pool on its list of
+    /// calls. So the rescuer serves the other pool without being called.
     #[cold]
     pub(crate) fn hand_on(&self, next: Entry, pool: &Pool) {
         let home = next.shard().pool().shared();

@@ -36,12 +36,13 @@ pub(crate) struct Worker {
     cpu: AtomicUsize, // A
     /// Whether the waking thread has bound the worker to the CPUs on which the worker is to begin. After it wakes up,
     /// the worker binds itself to all CPUs of its pool's workers. The waking thread writes `placed` and `brought_home`
-    /// before it marks the worker as woken in `cell`. The worker reads both after it has seen this mark. So `cell`
-    /// orders these accesses, and the model of `cell` covers them.
+    /// before it marks the worker as woken in `cell`. The worker reads both fields after it has seen this mark. So
+    /// `cell` orders these accesses, and the model of `cell` covers them.
     placed: AtomicBool, // A
     /// Whether the binding that `placed` notes has brought the worker home to its pod.
     brought_home: AtomicBool, // A
-    /// The worker's local entries, for other threads. An entry moves to another list only under the pool's lock.
+    /// A handle to the list of the worker's local entries, for all threads. An entry moves from there to another list
+    /// only under the pool's lock.
     pub(crate) local: Stealer<Entry>, // A
     /// The lists of the forks that the items on this worker's thread have made.
     pub(crate) forks: Levels, // K
@@ -149,17 +150,17 @@ impl Worker {
         std::mem::replace(&mut *self.description.lock(), said)
     }
 
-    /// Returns the compiler's name for the type of the item that the worker had when its word was `seen`. Returns
-    /// `None` if the worker had no item then, or has another item by now.
+    /// Returns the compiler's name for the type of the item that the worker had when its word had the value `seen`.
+    /// Returns `None` if the worker had no item then, or has another item by now.
     pub(crate) fn item_type(&self, seen: WorkerState) -> Option<&'static str> {
         let (item_type, _) = self.current_item.of(&self.cell, seen)?;
         // SAFETY: the address points to a static, which `work_for` has published as the type of the worker's item.
         Some(unsafe { item_type.as_ref() }?.name())
     }
 
-    /// Returns how long the worker has been executing the item that it had when its word was `seen`. Returns `None` if
-    /// the worker had no item then, or has another item by now. The result can be a few milliseconds too high. If items
-    /// take only microseconds, the result includes the time of earlier items.
+    /// Returns how long the worker has been executing the item that it had when its word had the value `seen`. Returns
+    /// `None` if the worker had no item then, or has another item by now. The result can be a few milliseconds too
+    /// high. If items take only microseconds, the result includes the time of earlier items.
     pub(crate) fn age(&self, seen: WorkerState) -> Option<Duration> {
         let since = self.reading.time_before(seen.sequence())?;
         let age = clock::now().since(since);
@@ -167,7 +168,7 @@ impl Worker {
     }
 
     /// Returns a lower bound of the CPU time that an item has used and that no counter includes yet. The item is the
-    /// one that the worker had when its word was `seen`.
+    /// one that the worker had when its word had the value `seen`.
     pub(crate) fn cpu_time(&self, seen: WorkerState) -> Option<Duration> {
         let used = self.with_thread(thread_state::cpu_time)?.ok()?;
         let is_first = self.reading.was_before(seen.sequence());
@@ -184,7 +185,7 @@ impl Worker {
     }
 
     /// Returns the latest description that an item has given of itself. The item is the one that the worker had when
-    /// its word was `seen`.
+    /// its word had the value `seen`.
     pub(crate) fn description_of(&self, seen: WorkerState) -> Option<String> {
         let description = self.description.lock();
         let (item, text) = description.as_ref()?;
@@ -215,7 +216,7 @@ impl Worker {
         is_over
     }
 
-    /// Unparks the worker's thread. Callers do not hold the pool's lock, because this is a system call.
+    /// Unparks the worker's thread. Callers do not hold the pool's lock, because unparking is a system call.
     pub(crate) fn unpark(&self) {
         self.thread.unpark();
     }

@@ -12,7 +12,7 @@ use super::worker_thread::WorkerThread;
 pub(super) struct Stocktaking {
     /// The number of items that the worker still has to end before it takes stock.
     countdown: Cell<Countdown>,
-    /// Whether the worker was without an item for a while since it last took stock.
+    /// Whether the worker had no item for a while since it last took stock.
     has_rested: Cell<bool>,
     /// The worker's judgement so far, or `None` if the pool never becomes brisk.
     stock: Option<Cell<Stock>>,

@@ -54,10 +54,10 @@ thread_local! {
 }
 
 /// The private side of a worker, or of a rescuer while it serves a pool. The value lives on its thread's own stack, and
-/// no other thread has a reference to it. So all fields are `O`.
+/// no other thread has a reference to it. So all fields are `O` (only their owner uses them).
 pub(crate) struct WorkerThread {
     pub(crate) pool: Arc<Pool>,
-    /// The process of the executor. By this value, the thread notices that it runs in a forked child process.
+    /// The process of the executor. With this value, the thread can tell whether it runs in a forked child process.
     origin: Origin,
     pub(super) shared: Arc<Worker>,
     /// The number of blocking guards that the present item has open.
@@ -67,7 +67,7 @@ pub(crate) struct WorkerThread {
     /// The item that the worker executes, until the item's entry is completed. [`current`](Self::current) adds the
     /// item's `work`, which is null here.
     pub(super) current: Cell<Option<Current>>,
-    /// The current item's [`work`](Current::work). It is a cell of its own because it changes during the execution.
+    /// The current item's [`work`](Current::work). It is in a cell of its own because it changes during a run.
     called: Cell<*const WorkItem>,
     /// The entry that the worker executes next, bypassing the worklist. The last completed entry passed its slot to
     /// this entry.
@@ -86,8 +86,8 @@ pub(crate) struct WorkerThread {
     pub(super) stretch: Cell<Stretch>,
     pub(super) meter: Meter,
     pub(super) stocktaking: Stocktaking,
-    /// The turn of the worker's item. The worker reports the item's CPU time when it takes its next entry, or when it
-    /// takes no further entry.
+    /// The turn of a weighted queue in which the worker's item runs. The worker reports the item's CPU time when it
+    /// takes its next entry, or when it takes no further entry.
     pub(super) turn: Cell<Option<OwnedTurn>>,
     /// The id of the queue whose name the thread has taken on. 0 if the thread has its own name.
     pub(super) named_after: Cell<u64>,
@@ -273,7 +273,7 @@ impl WorkerThread {
         self.pool.should_shed(&self.shared)
     }
 
-    /// Notes that the code on this thread runs for the entry from now on, until the entry is completed.
+    /// Notes that this thread works for the entry from now on, until the entry is completed.
     pub(crate) fn own(&self, entry: &Entry) {
         self.work_for(entry, entry.shard(), ItemType::LEFT_BEHIND, std::ptr::null());
     }
@@ -295,7 +295,7 @@ impl WorkerThread {
 
     #[inline(always)] // for the same reason as `work_for`
     fn begin(&self, entry: &Entry, shard: &Shard, item_type: &'static ItemType, work: *const WorkItem) {
-        // An uncounted worker looks around for each item, because a sleep may move the worker within a window.
+        // An uncounted worker finds out its CPU for each item, because it may sleep and be moved within a window.
         let looks_around = self.meter.approaches(&shard.account) || self.uncounted;
         self.work_for(entry, shard, item_type, work);
         shard.queue().left_pending();
@@ -326,7 +326,7 @@ impl WorkerThread {
         }
     }
 
-    /// Returns where an item starts. `cpu` is this thread's CPU. It is known if the pool has a home or several CPUs.
+    /// Returns where an item starts. `cpu` is this thread's CPU, which is known if the pool has a home or several CPUs.
     #[inline]
     fn start_of(&self, shard: &Shard, cpu: Option<usize>) -> Start {
         if !shard.is_led_to(&self.pool) && shard.pool().is_sibling_of(&self.pool) {
@@ -438,7 +438,7 @@ impl WorkerThread {
     /// Notes that the worker counts as running again.
     #[inline]
     pub(super) fn has_come_back(&self) {
-        // The system may have moved the worker while it slept. Other workers may have taken entries since.
+        // The system may have moved the worker while it slept. Meanwhile, other workers may have taken entries.
         self.note_cpu();
         self.stretch.set(self.stretch.get().over());
         self.pool.core.environment.active();

@@ -1,19 +1,19 @@
 //! Admits and lists many items in one step.
 //!
-//! A step for many items has the same effect as a sequence of steps, one per item, so it needs no proof of its own. The
-//! waiting items of a batch count as *coming* until all of them are on the waiting list. So an item that is submitted
-//! while a batch is on its way to the list stays behind the batch.
+//! A step for many items has the same effect as a sequence of steps for one item each, so a step for many items needs
+//! no proof of its own. The waiting items of a batch count as *coming* until all of them are on the waiting list. So an
+//! item that is submitted while a batch is on its way to the list stays behind the batch.
 
 #![forbid(unsafe_code)]
 
 use super::{ACTIVE, Admission, COMING, COMING_MASK, INTAKE, INTAKE_MASK, LISTED, LISTED_MASK, Slot};
 
-/// A call of `admit_many` admits waiting items of a batch until this many items are coming. If this many items are
-/// coming already, the call still admits one waiting item. The bound is less than half of the highest count of coming
-/// items, because the limiter is full when the count reaches half.
+/// A call of `admit_many` admits items without a slot only until this many items are coming (on their way to the list).
+/// If this many items are coming already, the call still admits one item without a slot. The bound is less than half of
+/// the highest count of coming items, because the limiter is full when the count reaches half.
 const COMING_FOR_BATCHES: u64 = COMING_MASK / 4;
 
-/// The next step of an issuer with its batch.
+/// The answer to an attempt to admit a batch. The answer tells the issuer what to do with the batch.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AdmitMany {
@@ -97,8 +97,9 @@ impl Admission {
     }
 
     /// Counts `items` coming items as listed, with the same effect as one call of `list` for each item. `items` is at
-    /// least 1. While the intake is shut, each call counts only one item. The caller takes one item off the list and
-    /// passes it on before it calls again, so the count of active items has room for that item.
+    /// least 1. While the intake is shut, each call counts only one item, because `list` decides for each item whether
+    /// the count of active items has room for that item. If the call hands out a slot, the caller takes the first item
+    /// off the list and passes it on before the next call.
     #[inline]
     pub(crate) fn list_many(self, items: usize) -> (Self, Arrived) {
         if self.is_shut() {

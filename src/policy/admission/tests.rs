@@ -92,8 +92,8 @@ fn an_item_takes_a_slot_that_became_free_before_it_was_listed() {
     assert_eq!((slot, word.active(), word.listed()), (Slot::Handed, 1, 0));
 }
 
-/// spec: Q4.1, F8: of two pushed items, only one counted as listed. The slot went to one item, which has completed. A
-/// new item waits behind the other pushed item.
+/// spec: Q4.1, F8: two items are on the list, but only one of them counts as listed. One item gets the slot and
+/// completes. A new item then waits behind the other item on the list.
 #[test]
 fn an_item_stays_behind_pushed_items_that_are_not_listed() {
     let word = Admission::new(1).admit().0.admit().0.admit().0.list().0;
@@ -264,14 +264,14 @@ fn no_item_stays_on_the_list_of_a_shut_limiter() {
     }
     assert_eq!((word.active(), word.listed()), (COUNT_MASK, 3001 - COUNT_MASK));
     assert_eq!(word.recall(), (word, Slot::Free), "the thread that has shut the intake leaves them");
-    // One item runs for ever, and workers give up the others.
+    // One item runs for ever, and workers complete the others without running them.
     let given_up = std::iter::repeat_with(|| word = word.complete().0).take(3000).count();
     assert_eq!((given_up, word.active(), word.listed()), (3000, 1, 0));
 }
 
 #[derive(Clone, Copy, Debug)]
 enum Step {
-    /// An item comes. If `by` is given, its issuer counts the item under this intake.
+    /// An issuer submits an item. If `by` is given, the issuer counts the item, and calls `admit_counted(by)`.
     Come {
         by: Option<Intake>,
     },
@@ -284,11 +284,11 @@ enum Step {
     ListMany(usize),
     Complete,
     Flush,
-    /// Changes the limit. The thread that changes the limit has started no listed item yet.
+    /// Changes the limit, but does not start any listed item yet.
     SetMax(usize),
     StartListed,
     SetIntake(Intake),
-    /// While the intake is shut, the thread that shut it takes an item off the list.
+    /// The thread that has shut the intake takes an item off the list.
     Recall,
 }
 
@@ -317,7 +317,8 @@ pub(super) fn intake() -> impl Strategy<Value = Intake> {
     ]
 }
 
-/// Returns whether the intake admits an item. If `by` is given, the issuer counts the item under that intake.
+/// Returns whether the intake admits an item. If `by` is given, the issuer counts the item, and `by` is the strictest
+/// intake that admits the item.
 fn lets_in(intake: Intake, by: Option<Intake>) -> bool {
     match intake {
         Intake::Open => true,
@@ -330,7 +331,7 @@ fn lets_in(intake: Intake, by: Option<Intake>) -> bool {
 proptest! {
     /// spec: Q3 (never more than max active), F8. Compares the word with a plain model that has real lists. No item
     /// overtakes an item on the list. While an item is listed, a slot stays free only if a thread is about to start
-    /// that item. A slot that a lowered limit has removed goes to no item. A flush counts exactly the items in flight,
+    /// that item. No item gets a slot that a lowered limit has removed. A flush counts exactly the items in flight,
     /// even if some pushed items do not count as listed yet.
     #[test]
     fn agrees_with_a_model_of_lists(max in 0usize..4, steps in prop::collection::vec(step(), 0..80)) {

@@ -50,7 +50,7 @@ impl Facts for Threads {
     }
 }
 
-/// Checks the workers, and carries out the findings.
+/// Checks the workers, and changes their words as the findings demand.
 fn look(
     detector: &mut BlockingDetector,
     workers: &mut [(WorkerId, WorkerState)],
@@ -149,7 +149,7 @@ fn a_hog_is_found_when_it_has_used_the_threshold() {
 #[test]
 fn a_worker_that_sleeps_in_between_is_no_hog() {
     let mut threads = Threads::of(&[false]);
-    // If a thread was seen asleep or its worker was seen in a guard, another stretch of its CPU time begins.
+    // After a check has seen a thread asleep, or its worker in a guard, the detector counts the thread's CPU time anew.
     let mut workers = [(0, running())];
     let mut detector = BlockingDetector::default();
     for millis in 0..50 {
@@ -197,7 +197,8 @@ fn a_worker_that_uses_the_threshold_between_two_checks_is_a_hog_only_if_it_does_
     }
 }
 
-/// spec: S2: if the system no longer tells how many times the thread has slept, the thread's CPU time decides.
+/// spec: S2: if the system no longer tells how many times the thread has slept, the CPU time alone decides whether the
+/// worker is a hog.
 #[test]
 fn a_look_that_fails_hides_no_hog() {
     let mut workers = [(0, running())];
@@ -254,7 +255,8 @@ fn of_many_sleepers_as_many_as_cpus_are_taken_out_at_once() {
     assert_eq!((found, next), (vec![(2, Finding::Asleep)], Some(at(450))));
 }
 
-/// spec: S5: hogs are taken out one by one, after gaps that grow, so spinning items do not multiply threads.
+/// spec: S5: hogs are taken out of the count one by one, after growing gaps, so items that spin do not lead to many new
+/// threads.
 #[test]
 fn hogs_are_paced_by_themselves() {
     let mut workers: Vec<_> = (0..5).map(|id| (id, running())).collect();
@@ -304,7 +306,8 @@ fn a_hog_is_paced_by_all_hogs_whatever_its_number() {
 }
 
 /// spec: S5 (threads do not multiply, even if the pool is quiet in between): another watch continues with the pace of
-/// the last watch. The words tell which workers are out, and the pool's pace tells when a worker was last taken out.
+/// the last watch. The workers' words tell which workers are out of the count, and the pool's pace tells when a worker
+/// was last taken out.
 #[test]
 fn another_watch_goes_on_with_the_pace_of_the_last_one() {
     let mut workers: Vec<_> = (0..3).map(|id| (id, running())).collect();

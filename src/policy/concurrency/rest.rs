@@ -13,8 +13,8 @@ impl Running {
     /// Each worker that was woken in this pool takes one item, if the worker gets a CPU. While the pool runs fewer
     /// workers than it may, no helper is needed, because a worker of this pool is woken first. A brisk pool keeps some
     /// items for its own workers, but only if few later items can overtake them. `has_order` says whether the workers
-    /// take the entries of each part of the worklist in order, so that few later items can overtake kept items. The
-    /// rows of local items and heirs (`local.rs`) are bounded in any case.
+    /// take the entries of each part of the worklist in order, so that few later items can overtake kept items. Local
+    /// items and heirs (`local.rs`) overtake kept items only in rows of limited length.
     pub(crate) const fn has_excess(self, pending: u64, helpers: u64, has_order: bool) -> bool {
         if self.is_late() {
             pending > helpers
@@ -34,7 +34,7 @@ impl Running {
     /// Returns whether a thread that sees work leaves it to workers that run or were woken. These workers take the work
     /// sooner than another worker would. If no worker runs and only one was woken, the thread wakes another, because
     /// the first may get no CPU. In an abandoned pool, the thread leaves no work to workers, because each thread that
-    /// pushes must find the pool's mark.
+    /// pushes an item must find out that the pool is abandoned.
     pub(super) const fn leaves_items_to_workers(self) -> bool {
         let has_workers = self.running() > 0 || self.waking() > 1;
         self.is_brisk() && has_workers && !self.is_late() && !self.is_abandoned()
@@ -52,14 +52,15 @@ impl Running {
         AHEAD * (self.running() + self.waking())
     }
 
-    /// Does the same as [`kick`](Self::kick), even if the pool is brisk. The caller uses this function in two cases:
-    /// the pool's workers will not run the items soon, or a worker of the pool no longer needs its CPU.
+    /// Does the same as [`kick`](Self::kick), but never returns [`Kick::Leave`], even if the pool is brisk. The caller
+    /// uses this function in two cases: the pool's workers will not run the items soon, or a worker of the pool no
+    /// longer needs its CPU.
     pub(crate) const fn kick_anyway(self) -> (Self, Kick) {
         if self.starves() { self.kick() } else { self.kick_further() }
     }
 
-    /// Notes that the pool's items are short. Returns whether the caller must tell the manager, because the next check
-    /// of the pool may be too far away. Between two checks, the manager is told at most once.
+    /// Notes that the pool's items are many and short. Returns whether the caller must tell the manager, because the
+    /// next check of the pool may be too far away. Between two checks, the manager is told at most once.
     pub(crate) const fn brisk(self) -> (Self, bool) {
         let is_checked_soon = self.0 & CHECKED_SOON != 0 && !self.is_rarely_checked();
         (Self(self.0 & !RARELY_CHECKED | BRISK | WATCHED | CHECKED_SOON), !is_checked_soon)

@@ -256,8 +256,8 @@ fn an_abandoned_pool_is_told_of_every_push_and_takes_no_work_of_siblings() {
     assert_eq!(abandoned.reserve(), (abandoned, None));
 }
 
-/// spec: E2.5: a pool that starves tells the manager only once in a check, even if the manager notes again that the
-/// pool is short.
+/// spec: E2.5: a pool that starves tells the manager only once in a check, even if the manager notes again that it has
+/// no room for a worker of the pool.
 #[test]
 fn a_pool_that_starves_tells_the_manager_once_in_a_check() {
     let (short, is_known) = word(0, 1, Some(2)).short();

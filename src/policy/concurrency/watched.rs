@@ -40,8 +40,8 @@ impl Running {
     }
 
     /// Notes whether the pool is covered. Returns whether the word has changed. If the word has changed, the caller
-    /// checks the worklist, as after [`retarget`](Self::retarget). A covered pool is checked often, because no ring
-    /// (`alarms.rs`) reports the pool's sleepers.
+    /// checks the worklist, as after [`retarget`](Self::retarget). A covered pool is checked often, because no ring of
+    /// switch records (`alarms.rs`) reports that the pool's workers sleep.
     pub(crate) const fn cover(self, covers: bool) -> (Self, bool) {
         match self.target() {
             Some(target) if covers != self.is_covered() && !self.is_abandoned() => {

@@ -22,7 +22,7 @@ use super::{CpuSet, WORD_BITS};
 pub struct CpuSetIter<'set> {
     /// The words that the iterator has not reached yet.
     words: &'set [u64],
-    /// The lowest CPU of the first word that the iterator has not reached yet.
+    /// The number of the lowest CPU that the first of `words` can contain.
     next: usize,
     /// The CPUs that remain in the present word.
     rest: u64,

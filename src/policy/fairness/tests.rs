@@ -129,8 +129,8 @@ fn flows_with_backlogs_share_by_their_weights() {
     }
 }
 
-/// spec: B3.3: a queue that has used little begins its first item when the next item ends, however many other queues
-/// wait.
+/// spec: B3.3: a queue that has used little CPU time begins its first item when the pool's next item ends, however many
+/// other queues wait.
 #[test]
 fn a_fresh_flow_has_the_next_turn() {
     for workers in [1, 24] {
@@ -144,7 +144,7 @@ fn a_fresh_flow_has_the_next_turn() {
             let (_, begun) = world.step();
             assert_eq!(begun, Some(40));
             world.loads[40].active = 0;
-            // The flow has a claim to the next turn again only when the other flows have caught up.
+            // The flow is fresh again only when the other flows have caught up with its tag.
             for _ in 0..200 {
                 world.step();
             }
@@ -152,7 +152,7 @@ fn a_fresh_flow_has_the_next_turn() {
     }
 }
 
-/// spec: B3.3: several queues that have used little begin their first items in the order of their arrival.
+/// spec: B3.3: several queues that have used little CPU time begin their first items in the order of their arrival.
 #[test]
 fn fresh_flows_come_in_the_order_of_their_arrival() {
     let mut world = World::new(1, &[Load { weight: 7, length: MILLI, active: 0 }; 10]);
@@ -244,7 +244,8 @@ fn a_free_item_is_a_turn() {
 }
 
 /// spec: B3.3: a fresh flow has the next turn, even if the charge of another flow is corrected downwards after the
-/// fresh flow has arrived. The flow has the next turn again when the other flow has used more CPU time than it.
+/// fresh flow has arrived. The fresh flow has the next turn again when the other flow has used more CPU time than the
+/// fresh flow.
 #[test]
 fn a_correction_does_not_overtake_a_fresh_flow() {
     let mut fairness = Fairness::default();
@@ -337,9 +338,9 @@ fn load() -> impl Strategy<Value = Load> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 
-    /// spec: B3.2: two queues have had backlogs since the same moment. At any time, the CPU times of the two queues,
-    /// each divided by the queue's weight, differ by at most the length of 2 × (workers + 1) items of each queue,
-    /// divided by that queue's weight. In this bound, an item is at least [`FIRST_ESTIMATE`] long.
+    /// spec: B3.2: two queues have had backlogs since the same moment. A *scaled* time is a time divided by the weight
+    /// of its queue. At any time, the scaled CPU times of the two queues differ by at most 2 × (workers + 1) times the
+    /// sum of the scaled lengths of one item of each queue. In this bound, an item is at least [`FIRST_ESTIMATE`] long.
     #[test]
     fn no_flow_falls_behind(
         workers in 1..=8_usize,

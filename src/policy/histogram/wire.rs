@@ -34,8 +34,8 @@ impl From<Histogram> for Wire {
 }
 
 impl From<Wire> for Histogram {
-    /// The sender may divide durations into other buckets. So each received count is added to the bucket that contains
-    /// the first duration of the received range. The sum of all counts saturates.
+    /// The sender's version of the crate may divide durations into other buckets. So each received count is added to
+    /// the bucket that contains the first duration of the received range. The sum of all counts saturates.
     fn from(wire: Wire) -> Self {
         let (mut buckets, mut left) = (BTreeMap::<u16, u64>::new(), u64::MAX);
         for (from, _, count) in wire.buckets.into_iter().filter(|(.., count)| *count > 0) {
@@ -62,7 +62,7 @@ mod tests {
         assert_eq!(serde_json::from_str::<Histogram>(&text).unwrap(), histogram);
     }
 
-    /// Received buckets whose order, ranges or counts make no sense do no harm.
+    /// It does no harm if the order, the ranges or the counts of received buckets make no sense.
     #[test]
     fn odd_buckets_are_put_in_order() {
         let text = r#"{"total_ns":0,"max_ns":9,"buckets":[[18446744073709551615,0,3],[5,6,1],[5,9,18446744073709551615],[2,3,0]]}"#;

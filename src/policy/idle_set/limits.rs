@@ -17,7 +17,7 @@ pub(crate) struct IdleLimits {
     /// The ratio of busy workers to idle workers. `min_idle + n` idle workers are kept only while more than
     /// `n * idle_ratio` workers are busy.
     pub(crate) idle_ratio: usize,
-    /// This many idle workers are never culled. The number is at least [`MIN_IDLE`].
+    /// The number of idle workers that are never culled, which is at least [`MIN_IDLE`].
     pub(crate) min_idle: usize,
 }
 
@@ -30,7 +30,7 @@ impl IdleSet {
         self.next_ahead()
     }
 
-    /// Asks for the next of the workers that are made before the pool needs them. The pool calls this function when a
+    /// Asks for the next worker that is made in advance, before the pool needs it. The pool calls this function when a
     /// worker has arrived.
     pub(crate) fn next_ahead(&mut self) -> Prepare {
         if self.alive >= self.ahead {

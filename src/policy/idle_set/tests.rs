@@ -110,7 +110,7 @@ fn the_most_recently_idle_worker_is_woken_first() {
     assert_eq!(idle_set.kick(reserved(), None, NOW), Wake::Unpark(1));
 }
 
-/// spec: C1.2 (another worker starts at once), C5: the other worker starts on the CPU that becomes free.
+/// spec: C1.2 (another worker starts at once), C5: a blocked worker's replacement starts on the CPU that becomes free.
 #[test]
 fn a_worker_that_blocks_wakes_one_that_ran_on_its_cpu() {
     let mut idle_set = IdleSet::new(LIMITS);
@@ -146,8 +146,8 @@ fn a_worker_for_the_only_free_cpu_begins_there() {
     );
 }
 
-/// spec: C3.3 (returning workers overshoot and are shed), C5: the worker that leaves shares its CPU, so no CPU of the
-/// pod becomes free.
+/// spec: C3.3 (returning workers overshoot and are shed), C5: the surplus worker that goes idle shares its CPU, so no
+/// CPU of the pod becomes free.
 #[test]
 fn of_too_many_workers_one_that_shares_its_cpu_leaves() {
     assert!(should_shed(0, [0, 1].into_iter()), "it shares its own");
@@ -158,7 +158,7 @@ fn of_too_many_workers_one_that_shares_its_cpu_leaves() {
     assert!(should_shed(0, [127, 128, 300].into_iter()));
 }
 
-/// `should_shed` takes each of the other workers at most once, because its caller holds the pool's lock.
+/// `should_shed` checks each of the other workers at most once, because its caller holds the pool's lock.
 #[test]
 fn each_other_worker_is_looked_at_once_to_choose_who_leaves() {
     for shared in [None, Some(0), Some(254)] {
@@ -227,7 +227,7 @@ fn as_many_idle_workers_stay_as_the_floor_says() {
     assert_eq!((idle_set.next_deadline(), idle_set.idle()), (None, 4));
 }
 
-/// spec: C8.3: a pool asks for one worker at a time, until it has as many workers as the floor says.
+/// spec: C8.3: a pool that makes workers in advance asks for one at a time, until it has `min_idle` workers.
 #[test]
 fn workers_are_made_ahead_one_after_the_other() {
     let mut idle_set = IdleSet::new(IdleLimits { min_idle: 3, ..LIMITS });
@@ -245,7 +245,7 @@ fn workers_are_made_ahead_one_after_the_other() {
     assert_eq!(idle_set.next_ahead(), Prepare::Ready);
 }
 
-/// spec: C8.3: at the cap of threads, and after a refusal, no further worker is asked for.
+/// spec: C8.3: a pool stops making workers in advance at the cap of threads, or if a worker cannot be made.
 #[test]
 fn no_worker_is_made_ahead_that_cannot_be_made() {
     let mut idle_set = IdleSet::new(LIMITS);
@@ -257,7 +257,7 @@ fn no_worker_is_made_ahead_that_cannot_be_made() {
     assert_eq!(idle_set.prestart(), Prepare::CreateSpare);
     assert!(idle_set.begin_making());
     assert!(!idle_set.still_wanted());
-    // A pool of one worker makes no second one.
+    // A pool of one worker makes no second worker.
     let mut context = IdleSet::of_one(LIMITS);
     assert_eq!(context.prestart(), Prepare::CreateSpare);
     assert_eq!(context.arrived(0, None, at(0)), Rest::Park);
@@ -289,8 +289,8 @@ fn a_failed_creation_is_tried_again_only_while_wanted() {
     assert!(!idle_set.is_help_coming());
 }
 
-/// spec: E2.5 (max threads): an idle set that has given up its last worker wants no spare. If it wanted one, its pool
-/// would always be the first to be tried again, and would hold back pools with work.
+/// spec: E2.5 (max threads): an idle set that has given up its last worker wants no spare. If it wanted a spare, the
+/// manager would always try its pool first, and pools with work would wait.
 #[test]
 fn an_idle_set_that_gave_its_last_worker_up_wants_no_spare() {
     let mut idle_set = IdleSet::new(LIMITS);
@@ -303,7 +303,7 @@ fn an_idle_set_that_gave_its_last_worker_up_wants_no_spare() {
     assert!(!idle_set.still_wanted());
 }
 
-/// spec: E2.5 (max threads): at the cap, a reservation waits for room, but a spare does not.
+/// spec: E2.5 (max threads): at the cap, a pool waits for room for a reservation, but not for a spare.
 #[test]
 fn a_spare_does_not_wait_for_room() {
     let mut idle_set = idle_workers(1);

@@ -73,7 +73,7 @@ pub(crate) enum Arm {
     Refused,
 }
 
-/// The room that arming a timer needs within the bound of the timer's queue (`max_pending`).
+/// The room that the timer's queue must have within its bound (`max_pending`) when a timer is armed.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Room {

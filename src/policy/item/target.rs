@@ -39,8 +39,8 @@ pub(crate) struct Target {
 /// The facts that the slow-path state knows about an item's entries on the lists of one shard.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct Known {
-    /// Whether the slow-path state names the shard. If it does, a cancelled entry lies on the shard's lists. The entry
-    /// at home (if there is one) is a further entry.
+    /// Whether the slow-path state names the shard. If that state names the shard, a cancelled entry lies on the
+    /// shard's lists. The entry at home (if there is one) is a further entry.
     pub(crate) named: bool,
     /// Whether the entry in question has the same ticket as the entry at home. The entry in question was popped, or is
     /// about to be pushed. The value is false if the slow-path state does not know the ticket of the entry at home, or

@@ -57,8 +57,8 @@ fn stale() -> ItemState {
     cancelled().queue_slowly(to(B), UNNAMED).0.cancel().0
 }
 
-/// spec: W9.4 (an item may drop its own last handle): the item becomes over exactly once, when its last handle, entry
-/// or run is gone.
+/// spec: W9.4 (an item may drop its own last handle): an item becomes *over*, so that it can be freed, exactly once:
+/// when its last handle, entry or run is gone.
 #[test]
 fn an_item_is_over_when_nothing_refers_to_it() {
     let new = ItemState::new();
@@ -228,7 +228,7 @@ fn arming_an_item() {
     }
 }
 
-/// spec: W5: an armed item runs by its cancelled entry only after the timer has fired in the entry's shard.
+/// spec: W5: the cancelled entry of an armed item runs the item only after the timer has fired in the entry's shard.
 #[test]
 fn the_cancelled_entry_of_an_armed_item_does_not_run_it() {
     let word = cancelled().arm_slowly(false).0;
@@ -258,7 +258,8 @@ fn a_disabled_item_is_not_pending_and_cannot_become_so() {
     assert!(forgotten.is_over(), "a disabled item need not be enabled to be freed");
 }
 
-/// spec: F2.1: a thread waits for the item's pending submission or else for its run, and not for an idle item.
+/// spec: F2.1: a thread waits for an item's pending submission, or otherwise for its run. No thread waits for an idle
+/// item.
 #[test]
 fn the_last_submission_is_the_pending_one_or_else_the_run() {
     let table = [
@@ -282,8 +283,7 @@ fn the_last_submission_is_the_pending_one_or_else_the_run() {
     }
 }
 
-/// spec: Q4.3: in an ordered queue, a cancelled entry keeps its place, and a worker drops it before it runs later
-/// entries.
+/// spec: Q4.3: in an ordered queue, a cancelled entry keeps its place, and is dropped before any later entry runs.
 #[test]
 fn in_an_ordered_queue_a_cancelled_entry_is_not_revived() {
     let ordered = in_order(A);

@@ -48,7 +48,7 @@ pub(crate) enum Popped<E> {
 pub(crate) enum Ended<E> {
     /// The worker does nothing more with the item, which may be freed at any moment.
     Idle,
-    /// The worker puts this entry at the front of the entry's pool. The item then runs in that pool.
+    /// The worker puts this entry in front of all other entries of the entry's pool. The item then runs in that pool.
     PutBack(E),
     /// The item is over. The worker frees it.
     Last,
@@ -68,6 +68,6 @@ pub(crate) struct TakenBack<E, T, C = ()> {
     pub(crate) carried: Option<C>,
 }
 
-/// The error for enabling an item more times than it was disabled.
+/// The error for an attempt to enable an item that is not disabled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NotDisabled;

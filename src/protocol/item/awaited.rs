@@ -19,7 +19,7 @@ impl<E: HasTicket, T: PartialEq, C> ItemCell<E, T, C> {
     }
 
     /// Returns whether this signal belongs to the pending submission or to the run that has begun. The signal of a run
-    /// that is over belongs to neither, although it may not be set yet.
+    /// that is over belongs to neither of them, although this signal may not be set yet.
     pub(crate) fn instance_of(&self, signal: &Signal) -> Instance {
         let slow_state = self.slow_state.lock();
         let is_of = |own: &Option<Arc<Signal>>| own.as_ref().is_some_and(|own| own.key() == signal.key());

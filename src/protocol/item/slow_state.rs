@@ -10,8 +10,8 @@ use crate::protocol::signal::Signal;
 /// See the module. `L` protects all fields.
 #[derive(Debug)]
 pub(super) struct SlowState<E, T, C> {
-    /// The shards on whose lists cancelled entries of the item lie. A shard appears once for each such entry on its
-    /// lists. The entry that the item's word records is not included.
+    /// The shards on whose lists cancelled entries of the item lie. A shard appears once for each cancelled entry on
+    /// its lists. The vector does not count the entry that the item's word records.
     pub(super) stale: Vec<ShardId>,
     /// The ticket, if any, of the entry that the word records. The outer `None` means that the ticket is not known, or
     /// that the entry belongs to an ordered queue. The ticket is known only if `stale` named a shard when the issuer
@@ -38,7 +38,8 @@ pub(super) struct SlowState<E, T, C> {
 /// Whether the present run was asked to stop.
 #[derive(Debug)]
 pub(super) enum Stop {
-    /// The run was not asked to stop, and has left no alarm. While there is no run, the field also has this value.
+    /// The run was not asked to stop, and has left no alarm. The field `stop` also has this value while the item does
+    /// not run.
     No,
     /// The run was not asked to stop, and has left this alarm. The alarm rings when a thread asks the run to stop.
     Listens(Alarm),

@@ -24,13 +24,13 @@ impl<E: HasTicket, T: PartialEq, C> ItemCell<E, T, C> {
         true
     }
 
-    /// Returns whether the present run was asked to stop. The run itself calls this.
+    /// Returns whether the present run was asked to stop. The run itself calls this function.
     pub(crate) fn is_stopped(&self) -> bool {
         self.load().is_attached() && matches!(self.slow_state.lock().stop, Stop::Asked)
     }
 
     /// Stores the alarm of the present run. The alarm rings when a thread asks the run to stop. Returns false if a
-    /// thread has already asked. The run itself calls this.
+    /// thread has already asked the run to stop. The run itself calls this function.
     pub(crate) fn listen(&self, alarm: Alarm) -> bool {
         let mut slow_state = self.slow_state.lock();
         if matches!(slow_state.stop, Stop::Asked) {
@@ -39,7 +39,7 @@ impl<E: HasTicket, T: PartialEq, C> ItemCell<E, T, C> {
         let _running = self.update(ItemState::attach_to_run_slowly);
         let before = mem::replace(&mut slow_state.stop, Stop::Listens(alarm));
         drop(slow_state);
-        // The drop of an earlier alarm may take other locks.
+        // The destructor of an earlier alarm may take other locks, so it runs after this lock is released.
         drop(before);
         true
     }

@@ -6,10 +6,11 @@ use crate::policy::item::{Arm, ItemState, Room, Target};
 use super::{HasTicket, ItemCell, Queued, TakenBack, tell};
 
 impl<E: HasTicket, T: PartialEq, C> ItemCell<E, T, C> {
-    /// Arms the item with a timer, so that the item becomes pending. `set` puts the timer on the list of timers, and is
-    /// called only if the item becomes armed. If `again` is true, the new submission replaces a submission that is
+    /// Arms the item with a timer, so that the item becomes pending. `set` puts the timer on the list of timers. `arm`
+    /// calls `set` only if the item becomes armed. If `again` is true, the new submission replaces a submission that is
     /// already pending. The new submission carries `carried` into its run. Also returns the remains of the replaced
-    /// submission, which the caller cleans up. If the item does not become armed, the only remains are `carried`.
+    /// submission, which the caller cleans up. If the item does not become armed, the returned value holds only
+    /// `carried`.
     pub(crate) fn arm(
         &self,
         again: bool,
@@ -44,8 +45,8 @@ impl<E: HasTicket, T: PartialEq, C> ItemCell<E, T, C> {
         state.room_to_arm(target, named, now, again)
     }
 
-    /// Submits the item, because the timer is due. `ticket` is as in [`queue`](Self::queue). Returns `None` if this
-    /// timer no longer arms the item.
+    /// Submits the item, because the timer is due. `ticket` means the same as in [`queue`](Self::queue). Returns `None`
+    /// if the item is no longer armed with this timer.
     pub(crate) fn fire(&self, timer: &T, target: Target, ticket: Option<Ticket>) -> Option<Queued> {
         let mut slow_state = self.slow_state.lock();
         slow_state.timer.take_if(|meant| meant == timer)?;
@@ -62,7 +63,7 @@ impl<E: HasTicket, T: PartialEq, C> ItemCell<E, T, C> {
     }
 
     /// Cancels the pending submission, because the submission's timer is given up and does not fire. Returns false if
-    /// this timer no longer arms the item.
+    /// the item is no longer armed with this timer.
     pub(crate) fn disarm(&self, timer: &T) -> bool {
         let mut slow_state = self.slow_state.lock();
         if slow_state.timer.as_ref() != Some(timer) {

@@ -2,26 +2,26 @@
 //! and [`Sideline::abandon`](crate::protocol::sideline::Sideline::abandon), while another thread adds an entry or a
 //! worker takes an entry.
 //!
-//! The pool is saturated and its worker is stuck, so a push wakes no worker. The models rule out four outcomes. First,
-//! an entry would stay on the worklist of the abandoned pool:
+//! The pool permits one running worker, and its running worker is stuck. So a push wakes no worker. The models rule out
+//! four outcomes. First, an entry stays on the worklist of the abandoned pool:
 //!
 //! * abandoning thread: finds the worklist empty;
 //! * issuer: pushes an entry, and reads a word that tells it to wake no worker;
 //! * abandoning thread: marks the word.
 //!
-//! Second, an entry would stay on the sideline of the abandoned pool:
+//! Second, an entry stays on the sideline of the abandoned pool:
 //!
 //! * worker: reads that the pool is not abandoned;
 //! * abandoning thread: sets the mark, and takes the entries;
 //! * worker: puts its entry back.
 //!
-//! Third, a worker would continue to run entries of the abandoned pool:
+//! Third, a worker continues to run entries of the abandoned pool:
 //!
 //! * worker: takes the last entry of the sideline;
 //! * abandoning thread: sets the mark;
 //! * worker: overwrites the mark with the number of entries, which is zero, and continues with the worklist.
 //!
-//! Fourth, a shutdown would report an item as running although the item never began:
+//! Fourth, a shutdown reports an item as running although the item never began:
 //!
 //! * abandoning thread: marks the word;
 //! * worker: looks for work before it parks, and takes an entry to give it up;
@@ -206,8 +206,8 @@ fn earlier_entries_are_left_to_the_thread_that_abandons_the_pool() {
     });
 }
 
-/// A worker takes an entry while another thread abandons the pool. After that, the worker takes no further entry of the
-/// pool.
+/// A worker takes an entry while another thread abandons the pool. Once the pool is abandoned, the worker takes no
+/// further entry of the pool.
 ///
 /// spec: E5.3
 #[test]

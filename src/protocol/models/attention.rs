@@ -1,8 +1,8 @@
 //! Models of [`AttentionCell`](crate::protocol::attention::AttentionCell): a worker becomes active while the manager
-//! stops watching.
+//! stops watching the CPUs.
 //!
-//! After these steps, either the manager still watches, or the worker has woken the manager, which will watch again. So
-//! an active worker is always watched.
+//! After these steps, either the manager still watches the CPUs, or the worker has woken the manager, which will watch
+//! them again. So the manager does not stay at rest while a worker is active.
 //!
 //! Red under: `active-without-fence`, `rest-without-fence`.
 
@@ -27,7 +27,7 @@ struct Executor {
 }
 
 impl Executor {
-    /// Makes an executor whose manager watches, and in which no worker is active.
+    /// Makes an executor whose manager watches the CPUs, and in which no worker is active.
     fn new() -> Arc<Self> {
         let attention = AttentionCell::new();
         attention.watch();
@@ -45,8 +45,8 @@ impl Executor {
     }
 
     fn is_active(&self) -> bool {
-        // This code reads only the pool's count of running workers. If a read-modify-write serves as the fence, the
-        // phase may become visible later.
+        // This code reads only the pool's count of running workers. The worker's phase may become visible later than
+        // the count if a read-modify-write serves as the worker's fence.
         self.running.load().running() > 0
     }
 
@@ -62,7 +62,7 @@ impl Executor {
         true
     }
 
-    /// Does what the manager does after it has woken up. Returns whether the manager watches.
+    /// Does what the manager does after it has woken up. Returns whether the manager watches the CPUs.
     fn wakes_up(&self) -> bool {
         let asked = self.attention.is_asked();
         if asked {
@@ -87,7 +87,7 @@ fn a_worker_begins_while_the_manager_goes_to_rest() {
     });
 }
 
-/// Two workers become active. The second worker may rely on the first worker, so the manager is woken once.
+/// Two workers become active. If one of them wakes the manager, the other worker does not.
 #[test]
 fn two_workers_wake_the_manager_once() {
     check(3, || {

@@ -16,8 +16,8 @@ use crate::protocol::bell::BellCell;
 
 struct Executor {
     bell: BellCell,
-    /// Whether the manager has published how to wake it: 0 means no, and 1 means yes. All accesses to `sleeper`,
-    /// `requests` and `woken` are relaxed, so that only the bell orders them.
+    /// Whether the manager has published how issuers can wake the manager: 0 means no, and 1 means yes. All accesses to
+    /// `sleeper`, `requests` and `woken` are relaxed, so that only the bell orders them.
     sleeper: AtomicU64,
     requests: [AtomicU64; 2],
     woken: AtomicU64,
@@ -86,8 +86,8 @@ fn a_manager_that_sleeps_is_woken_by_a_request() {
     });
 }
 
-/// A request arrives while the manager wakes up at its deadline. The manager may see the request when it clears the
-/// ring. Otherwise, the ring keeps the manager awake, or wakes it again.
+/// A request arrives while the manager wakes up at its deadline. The manager may see the request after it has woken up.
+/// Otherwise, the issuer's ring of the bell keeps the manager awake, or wakes the manager again.
 #[test]
 fn a_manager_that_wakes_up_by_itself_misses_no_request() {
     check_all(|| {

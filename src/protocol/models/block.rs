@@ -1,10 +1,10 @@
 //! Models of a blocking guard: [`WorkerCell`](crate::protocol::worker::WorkerCell) and
 //! [`RunningCell`](crate::protocol::running::RunningCell) together.
 //!
-//! A pool runs one item at a time. Its worker blocks in an item until a later item has run. The later item is pushed
-//! while the worker enters its guard. Either the pushing thread sees that the worker has freed its place, or the worker
-//! sees the later item. When the blocked worker returns from its guard, two workers run, and one of them leaves the
-//! count (is *shed*). At the end, no worker counts as running.
+//! A pool runs one item at a time. A worker of the pool blocks in its item until a later item has run. Another thread
+//! pushes the later item while the worker enters its guard. Either the pushing thread sees that the worker has left the
+//! count of running workers, or the worker sees the later item. When the blocked worker returns from its guard, two
+//! workers run, and one of them is *shed*: it leaves the count. At the end, no worker counts as running.
 //!
 //! Red under: `push-without-fence`, `look-without-look`, `return-uncounted`, `shed-stays-counted`.
 
@@ -16,7 +16,8 @@ use super::pool::Pool;
 use super::{Event, check};
 use crate::policy::concurrency::Running;
 
-/// Pushes `later` items while another item blocks. The first of these later items that runs ends the block.
+/// Pushes `later` items while another item blocks. When the first of these later items runs, the other item stops
+/// blocking.
 fn block_against_push(preemptions: usize, later: u64) {
     check(preemptions, move || {
         let pool = Arc::new(Pool::new(Running::managed(1).unwatchable(), 2, 1 + later));

@@ -21,7 +21,7 @@ fn filled() -> (Arc<ByteCell>, sync::Arc<QueueBytes>) {
     (cell, queue)
 }
 
-/// A pending item begins, which makes room, while an issuer joins the line.
+/// A pending item begins, and so makes room for other items. Meanwhile, an issuer joins the line.
 ///
 /// spec: B4.5
 #[test]
@@ -41,7 +41,7 @@ fn an_item_that_begins_makes_room() {
     });
 }
 
-/// The first issuer in line stops waiting for room. The second issuer needs less room, and gets that room.
+/// The first issuer in line stops waiting for room. The second issuer needs less room, and gets the room that it needs.
 ///
 /// spec: B4.5
 #[test]

@@ -36,7 +36,7 @@ impl Queue {
         assert_eq!(self.limiters[limiter].admit(), Came::Started);
     }
 
-    /// Completes an active item, and then each item to which its slot is handed.
+    /// Completes an active item, and then each further item that gets the same slot.
     fn complete(&self, limiter: usize) {
         loop {
             match self.limiters[limiter].complete().slot {
@@ -83,8 +83,8 @@ fn items_of_two_limiters_end_while_both_are_closed() {
     });
 }
 
-/// A completing item hands its slot on to a listed item while the limiter is closed. The listed item keeps the limiter
-/// in memory, just like an active item.
+/// An item completes and hands its slot to a listed item while another thread closes the limiter. The listed item keeps
+/// the limiter in memory, just like an active item.
 #[test]
 fn a_listed_item_keeps_its_limiter() {
     check_all(|| {

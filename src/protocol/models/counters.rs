@@ -1,8 +1,9 @@
 //! Models of [`CounterCell`](crate::protocol::counters::CounterCell) and
 //! [`Account`](crate::protocol::counters::Account): a reader adds up the counters of a worker.
 //!
-//! The number of items in flight is never negative. When a cell is settled, no number is counted twice or lost. No CPU
-//! time is counted twice. An item's age is counted from a time before the item began.
+//! The number of items in flight is never negative. While a worker *settles* a cell (moves the cell's numbers into the
+//! account), a reader counts no number twice and misses no number. No CPU time is counted twice. An item's age is
+//! counted from a time before the item began.
 //!
 //! Red under: `counters-without-acquire`, `counters-without-release`, `counters-settle-in-two-steps`,
 //! `counters-leave-before-they-are-settled`, `counters-charge-first`, `reading-tells-the-time-first`.

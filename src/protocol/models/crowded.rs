@@ -49,7 +49,7 @@ impl Pool {
         self.list.load(Ordering::Acquire) > 1
     }
 
-    /// Removes the name of worker 0 if this worker has at most one entry.
+    /// Removes the name of worker 0 from the cell, if this worker has at most one entry.
     fn unname_short(&self) -> Kick {
         let is_named_again = !self.is_crowd() && self.crowded.unname_short(0, || self.is_crowd());
         if is_named_again { self.running.kept(true) } else { Kick::Enough }
@@ -75,8 +75,8 @@ fn a_worker_leaves_while_another_worker_keeps_entries() {
     });
 }
 
-/// A worker has one entry, and is still named because it had several entries. A thief removes the name while the worker
-/// adds a second entry.
+/// A worker has one entry. The cell still names this worker, because the worker had several entries. A thief, which is
+/// a worker that steals entries, removes the name while the named worker adds a second entry.
 ///
 /// spec: C5.1
 #[test]
@@ -99,7 +99,7 @@ fn a_thief_removes_the_name_while_the_worker_keeps_a_second_entry() {
 }
 
 /// A worker adds a second entry while a thief removes the worker's name and a third worker leaves the count. At least
-/// one of the three wakes a worker for the entries.
+/// one of these three workers wakes another worker for the entries.
 ///
 /// spec: C5.1
 #[test]
@@ -127,8 +127,8 @@ fn a_thief_removes_the_name_while_another_worker_leaves() {
     });
 }
 
-/// A worker keeps an entry while the manager calls `manage` and then looks at the list. The manager finds the entry, or
-/// the worker tells the manager of the entry.
+/// A worker puts an entry on its local list while the manager calls `manage` and then reads the list. Either the
+/// manager finds the entry, or the worker tells the manager of the entry.
 fn an_entry_is_kept_while(manage: fn(&RunningCell)) {
     check_all(move || {
         let pool = Pool::new(Running::managed(2));

@@ -1,9 +1,10 @@
 //! Models of [`CurrentItemCell`](crate::protocol::current_item::CurrentItemCell): a reader inspects a worker that runs
 //! one item after the other.
 //!
-//! The reader finds the values of the item that it saw in the word, even if the worker begins another item in the
-//! meantime. The reader also finds the queue of that item. To find it, the reader takes a reference to the queue that
-//! has the shard's number. At the same time, that queue's last item ends, and another queue gets the number.
+//! The reader gets only values of the item that it saw in the worker's word. If that item ends in the meantime, the
+//! reader may get no values. The reader also searches for the queue of that item, by the number of the item's shard,
+//! and takes a reference to the queue that it finds. Meanwhile, the queue's last item ends, and another queue gets the
+//! number. The reader never takes the other queue for the item's queue.
 //!
 //! Red under: `current-item-without-acquire`, `current-item-without-release`, `current-item-without-second-look`,
 //! `current-item-keeps-what-it-finds`.

@@ -2,9 +2,10 @@
 //! [`WorkerCell`](crate::protocol::worker::WorkerCell) and [`RunningCell`](crate::protocol::running::RunningCell)
 //! together.
 //!
-//! The detector reads a worker's word, inspects the worker's thread for a long time, and then carries out its finding.
-//! Meanwhile the worker enters and leaves guards, ends its item, and begins another item. At the end, no worker counts
-//! as running, and no worker was counted twice. A finding about one item is never carried out on another item.
+//! The detector reads a worker's word, inspects the worker's thread for a long time, and then applies its finding to
+//! the worker. Meanwhile the worker enters and leaves guards, ends its item, and begins another item. At the end, no
+//! worker counts as running, and no worker was counted twice. The detector never applies a finding about one item to
+//! another item.
 //!
 //! Red under: `asleep-leaves-twice`, `end-item-forgets-asleep`, `end-item-in-two-steps`, `block-in-two-steps`,
 //! `may-block-in-two-steps`, `found-whatever-was-seen`, `counts-by-its-word-first`, `back-by-its-word-first`.
@@ -25,7 +26,7 @@ fn pool(items: u64) -> Arc<Pool> {
 }
 
 /// A worker sleeps in its item without a guard. Another item is pushed at the same time, and the worker sleeps until
-/// that item has run. The detector, or the push, wakes another worker.
+/// that item has run. Either the detector or the thread that pushes wakes another worker.
 #[test]
 fn a_worker_that_sleeps_without_a_guard_is_replaced() {
     check(2, || {
@@ -60,7 +61,7 @@ fn a_worker_that_sleeps_without_a_guard_is_replaced() {
 }
 
 /// A worker that runs the only item of its pool. So if a thread takes the worker out of the count and then looks for
-/// work, this thread finds none.
+/// work, this thread finds no work.
 struct Alone(Arc<Pool>, WorkerId);
 
 impl Alone {
@@ -70,7 +71,8 @@ impl Alone {
         Self(pool, id)
     }
 
-    /// Starts a detector that reads the worker's word before each of these findings, and then carries the finding out.
+    /// Starts a detector. For each of these findings, the detector reads the worker's word, and then applies the
+    /// finding.
     fn detector(&self, findings: &'static [Finding]) -> thread::JoinHandle<()> {
         let (pool, id) = (self.0.clone(), self.1);
         let detect = move || {
@@ -145,9 +147,9 @@ fn an_item_ends_while_the_detector_carries_out_a_finding() {
     });
 }
 
-/// Two items run one after the other, and a finding may be out of date when the detector carries it out. At the end of
-/// an item, the worker learns whether the detector has taken the worker out of the count. If the detector has done
-/// this, its finding was about the item that ends.
+/// A worker runs two items, one after the other. The detector may try to apply its finding about one item after this
+/// item has ended. At the end of each item, the worker learns whether the detector has taken the worker out of the
+/// count. If the detector has done this, its finding was about the item that ends.
 #[test]
 fn a_finding_is_not_carried_out_on_the_next_item() {
     check(3, || {

@@ -1,10 +1,10 @@
-//! Models of a drain and of a look: [`were_empty`](crate::protocol::drain::were_empty) over two limiters, and the
-//! intake of a limiter.
+//! Models of [`were_empty`](crate::protocol::drain::were_empty) for a queue with two limiters, and of the limiters'
+//! intakes. A *drain* calls this function, and so does a *look*, which only finds out whether the queue is empty.
 //!
 //! While a drain reads the limiters, an item in one limiter puts another item into the other limiter. The drain ends
 //! only after both items have ended, and the draining thread then sees the effects of both items. An item that arrives
-//! after the intake was shut is refused. The drain waits for an item that was admitted earlier. A look neither refuses
-//! nor misses an item.
+//! after the intake was shut is refused. The drain waits for an item that was admitted earlier. A look refuses no item,
+//! and misses no item that the queue's own items add.
 //!
 //! Red under: `count-not-compared`, `counted-before`, `counted-passes-a-drain`, `empty-without-acquire`,
 //! `intake-in-two-steps`.
@@ -47,7 +47,7 @@ impl Queue {
         assert_eq!(self.add(limiter, Intake::Draining), Ok(()));
     }
 
-    /// Puts an item into a limiter, if the limiter admits an item that the intake `by` lets in.
+    /// Puts an item into a limiter, unless the limiter's own intake is shut or is stricter than the intake `by`.
     fn add(&self, limiter: usize, by: Intake) -> Result<(), Came> {
         self.counted.admit(|| match self.limiters[limiter].admit_counted(by) {
             Came::Started => Ok(()),
@@ -64,8 +64,8 @@ impl Queue {
     }
 }
 
-/// One item is in the limiter that is read last. This item puts another item into the first limiter, and both items
-/// end.
+/// One item is in the limiter that the drain reads last. This item puts another item into the first limiter, and both
+/// items end.
 ///
 /// spec: F4.1
 #[test]
@@ -121,8 +121,8 @@ fn no_item_is_admitted_after_the_intake_was_shut() {
     });
 }
 
-/// An item adds another item, before or after a look has set the intake of the other item's limiter. The look misses
-/// neither item, and the added item is not refused.
+/// An item adds another item while a look (a check whether the queue is empty) sets the intake of the added item's
+/// limiter. The look misses neither item, and the added item is not refused.
 ///
 /// spec: F1.7
 #[test]
@@ -154,8 +154,8 @@ fn a_look_begins_while_an_item_adds_another_one() {
     });
 }
 
-/// An issuer outside of the queue submits an item during a look. If the queue is destroyed before the item is admitted,
-/// the item is refused.
+/// During a look, an issuer that is no item of the queue submits an item. If the queue is destroyed before the item is
+/// admitted, the item is refused.
 ///
 /// spec: F1.7, F4.3
 #[test]

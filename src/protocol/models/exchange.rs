@@ -2,9 +2,10 @@
 //! run at present.
 //!
 //! Pool 0 is full because its item never ends. So if an item is pushed to pool 0, a sibling must take the item, or a
-//! worker of a sibling must be reserved for it. The sibling's last item can end at any moment. The worklist is one
-//! counter. A thread that gets a reservation acts in the same order as the engine. The thread first takes an item of
-//! the pool to which the errand leads. Then it ends the errand, and then it offers the remaining items.
+//! worker of a sibling must be reserved for it. The sibling's last item can end at any moment. In the models, each
+//! worklist is one counter. The reservation has an *errand*, which is the request to take an item of a certain pool. A
+//! thread that gets a reservation acts in the same order as the engine. The thread first takes an item of that pool.
+//! Then the thread ends the errand, and offers the remaining items of that pool.
 //!
 //! Red under: `push-without-fence`, `seek-announces-nothing`, `offer-announces-nothing`, `offer-announces-once`,
 //! `announce-without-fence`, `room-clear-without-look`, `excess-clear-without-look`, `helper-leaves-without-fence`,
@@ -94,7 +95,7 @@ impl Class {
         }
     }
 
-    /// Pushes an item to a pool that may be brisk.
+    /// Pushes an item to a pool that may be *brisk*, which means that its items are short.
     fn push_to_brisk(&self, pod: PodId) {
         self.pool(pod).list.push();
         match self.pool(pod).running.pushed() {
@@ -224,8 +225,8 @@ fn bits_that_were_set_and_cleared_before_hide_nothing() {
     });
 }
 
-/// No pool is marked as having room or too many items. The issuer and the sibling that gets room each set a bit. Then
-/// each of these two threads reads the bit that the other thread sets.
+/// No pool is marked as having room or too many items. The issuer sets one bit, and a worker of the sibling that gets
+/// room sets another bit. Then each of these two threads reads the bit that the other thread sets.
 ///
 /// spec: A3.1
 #[test]
@@ -248,7 +249,8 @@ fn at_once<const N: usize>(class: &Arc<Class>, threads: [fn(&Class); N]) {
     threads.into_iter().for_each(|thread| thread.join().unwrap());
 }
 
-/// One item already waits, and its issuer relies on any sibling that gets room. Meanwhile the next item arrives.
+/// One item already waits, and its issuer relies on the sibling to take this item later. The sibling gets room while
+/// the next item arrives.
 ///
 /// spec: A3.1
 #[test]
@@ -261,8 +263,8 @@ fn two_items_and_a_sibling_that_gets_room() {
     });
 }
 
-/// An item arrives at a full pool while one sibling has room and another sibling gets room. If a sibling finds that its
-/// room was taken, it passes the item on.
+/// An item arrives at a full pool while one sibling has room and another sibling gets room. If a sibling's worker finds
+/// that the room of its pool was taken, the worker offers the item to the other sibling.
 ///
 /// spec: A3.1
 #[test]
@@ -279,8 +281,8 @@ fn two_pools_and_two_siblings_with_room() {
     });
 }
 
-/// Two siblings get room. While one of them seeks, its pool is filled with work of its own. The other sibling may have
-/// relied on this sibling to take the item.
+/// Two siblings get room. While a worker of one sibling searches for items, this sibling gets an item of its own. The
+/// other sibling may have relied on this sibling to take the waiting item.
 #[test]
 fn a_seeker_whose_pool_is_filled_meanwhile_passes_the_item_on() {
     check(2, || {
@@ -296,8 +298,8 @@ fn a_seeker_whose_pool_is_filled_meanwhile_passes_the_item_on() {
     });
 }
 
-/// An item arrives while the pool stops being brisk. The issuer may rely on the thread that ends the briskness, or the
-/// thread that ends the briskness may rely on the issuer.
+/// An item arrives while a thread notes that the pool's items are not short any more. Either this thread or the issuer
+/// offers the item to a sibling.
 ///
 /// spec: A3.1
 #[test]
@@ -310,8 +312,9 @@ fn an_item_meets_the_end_of_briskness() {
     });
 }
 
-/// A brisk pool keeps an item. The pool stops being brisk while a sibling gets room. The bits are left over from an
-/// earlier item: no pool is marked as having room, and pool 0 is marked as having too many items.
+/// A brisk pool keeps an item for its own worker, because its items are short. A thread notes that the pool's items are
+/// not short any more, while a sibling gets room. The bits are left over from an earlier item: no pool is marked as
+/// having room, and pool 0 is marked as having too many items.
 ///
 /// spec: A3.1
 #[test]
@@ -327,8 +330,9 @@ fn the_end_of_briskness_meets_a_sibling_that_gets_room() {
     });
 }
 
-/// A brisk pool of one worker keeps four items. An issuer pushes the fifth item. Another thread *takes stock*: it
-/// checks whether the pool has more items than it keeps, and finds the fifth item. Meanwhile, a sibling gets room.
+/// A brisk pool keeps four short items for its only worker. An issuer pushes the fifth item. Another thread *takes
+/// stock*: it checks whether the pool has more items than it keeps, and finds the fifth item. Meanwhile, a sibling gets
+/// room.
 ///
 /// spec: A3.1
 #[test]
@@ -348,8 +352,8 @@ fn a_stock_meets_a_sibling_that_gets_room() {
                     if class.pool(0).list.len() == 5 {
                         class.offer_rest(0);
                     } else {
-                        // This thread takes stock before the push. The next thread that takes stock finds the fifth
-                        // item.
+                        // This thread has counted the items before the push. The next thread that counts the items
+                        // finds the fifth item.
                         class.pool(0).list.pop();
                     }
                 },

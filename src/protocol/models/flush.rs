@@ -1,9 +1,9 @@
-//! Models of flushes: [`FlushCell`](crate::protocol::flush::FlushCell) over one or two limiters, and the end of the
-//! queue.
+//! Models of [`FlushCell`](crate::protocol::flush::FlushCell): threads flush a queue that has one or two limiters, and
+//! the queue ends.
 //!
-//! A flush ends only after all items have ended that were queued before the flush began. The flushing thread then sees
-//! what these items wrote. The flush does not wait for later items. These statements also hold if another flush waits
-//! at the same time. The parts of the queue are freed once, after the last access to these parts.
+//! A flush ends only after all items that were queued before the flush began have ended. The flushing thread then sees
+//! what these items wrote. The flush does not wait for later items. A flush keeps these promises even if another flush
+//! waits at the same time. The parts of the queue are freed once, after the last access to these parts.
 //!
 //! Red under: `count-without-reference`, `counts-what-has-a-ticket`, `report-is-relaxed`, `ticket-after-admission`,
 //! `ticket-given-up-before-the-slot`, `waits-for-its-own-tickets`, `limiter-is-added-without-the-count`,
@@ -32,7 +32,8 @@ struct Parts {
 
 struct Queue {
     parts: Owned<Parts>,
-    /// The references of the handle, of each closed limiter, of the flushes' counts, and of the items with tickets.
+    /// The number of references to the queue. The handle, each closed limiter and each count of a flush have a
+    /// reference. An item with a ticket has a reference while it completes.
     references: ReferenceCount,
 }
 
@@ -101,7 +102,7 @@ impl Queue {
         }
     }
 
-    /// Does the same as the engine's `give_back`, for an item without a ticket that was told to wait.
+    /// Does the same as the engine's `give_back`, for an item that has no ticket and no slot.
     fn take_back(&self, item: &Item) {
         let left = self.parts.limiters[item.limiter].withdraw();
         self.report(left);
@@ -208,8 +209,8 @@ fn a_later_item_is_not_waited_for() {
     });
 }
 
-/// spec: F1.6: two flushes overlap, and an item that arrives after the second flush has begun ends only after that
-/// flush. The second flush does not wait for this item.
+/// spec: F1.6: two flushes overlap. An item arrives after the second flush has begun, and ends only after that flush.
+/// The second flush does not wait for this item.
 #[test]
 fn an_item_waits_for_the_second_of_two_flushes() {
     check(2, || {
@@ -238,8 +239,8 @@ fn an_item_waits_for_the_second_of_two_flushes() {
     });
 }
 
-/// spec: F1.4: a flush begins right after another flush, while an item may have left its limiter but has not reported
-/// yet. Both flushes end.
+/// spec: F1.4: a flush begins right after another flush, while an item may have left its limiter but has not yet
+/// reported this to the first flush. Both flushes end.
 #[test]
 fn a_flush_begins_right_after_another_one_ended() {
     check_all(|| {
@@ -275,8 +276,8 @@ fn a_withdrawn_item_is_not_waited_for() {
     });
 }
 
-/// A flushing thread begins a count and then gives up waiting, and the last handle is dropped. The last item reports
-/// first, and then frees the queue.
+/// A flushing thread begins to count the items, gives up waiting, and then drops the last handle. A thread that
+/// completes a counted item reports this item to the flush before the queue is freed.
 #[test]
 fn the_queue_of_an_abandoned_flush_ends_with_its_last_item() {
     check(3, || {
@@ -290,8 +291,8 @@ fn the_queue_of_an_abandoned_flush_ends_with_its_last_item() {
     });
 }
 
-/// After a flushing thread has given up waiting, an old item and an item with a ticket complete, and the last handle is
-/// dropped. The last of these three threads frees the queue.
+/// A flushing thread has given up waiting. Then three threads act at the same time: one completes an old item, one
+/// completes an item with a ticket, and one drops the last handle. The last of these three threads frees the queue.
 #[test]
 fn the_queue_ends_with_an_item_that_has_a_ticket() {
     check(3, || {
@@ -349,8 +350,8 @@ fn a_limiter_is_added_while_a_flush_begins() {
     });
 }
 
-/// Items arrive, take tickets and leave while one count ends and the next flush begins. Each item either has a ticket,
-/// or is counted by the second flush, but never both.
+/// Items arrive, take tickets and leave while the count of one flush ends and the next flush begins. Each item either
+/// has a ticket, or is counted by the second flush, but never both.
 #[test]
 fn an_item_comes_and_leaves_between_two_flushes() {
     check(2, || {

@@ -1,6 +1,6 @@
 //! Models of [`ForkBits`](crate::protocol::forks::ForkBits), and of a thread that waits for a fork. A worker makes a
-//! fork. Meanwhile another worker leaves the count, another thread clears the forking worker's bit, or a thread falls
-//! asleep.
+//! fork. Meanwhile another worker leaves the count, another thread clears the forking worker's bit, or a thread that
+//! waits for a fork falls asleep.
 //!
 //! In the models, a worker's list is a count of forks. The owner of the list stores the count without a
 //! read-modify-write.

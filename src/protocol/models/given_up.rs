@@ -1,8 +1,8 @@
-//! Models of [`GivenUpCount`](crate::protocol::given_up::GivenUpCount): items are given up while a shutdown counts the
-//! remaining items.
+//! Models of [`GivenUpCount`](crate::protocol::given_up::GivenUpCount): threads give up items, which then never run,
+//! while a shutdown counts the remaining items.
 //!
-//! The shutdown finds each item, either in its limiter or among the items that were given up, although the limiter and
-//! the count are two separate words.
+//! The shutdown finds each item, either in its limiter or among the items that were given up. This holds although the
+//! limiter and the count are two separate words.
 //!
 //! Red under: `left-looks-at-the-count-first`, `empty-without-acquire`.
 

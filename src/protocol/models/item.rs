@@ -1,9 +1,9 @@
 //! Models of [`ItemCell`](crate::protocol::item::ItemCell): an item is submitted, run, cancelled and submitted again.
 //!
 //! There are two shards. Each shard has a list for the item's entries. Every accepted submission that is not cancelled
-//! makes the item run exactly once, and no two workers run the item at the same time. A run sees what issuers wrote
-//! before each submission that the run serves. No entry of either list is lost or doubled. At the end, the item is as
-//! good as new. The thread that drops the last reference to the item frees the item.
+//! makes the item run exactly once. No two workers run the item at the same time. A run sees what issuers wrote before
+//! each submission that the run serves. No entry of either list is lost or doubled. At the end, the item is as good as
+//! new. The thread that drops the last reference to the item frees the item.
 //!
 //! Red under: `coalesce-by-load`, `item-without-acquire`, `end-ignores-met`, `meet-without-asking-again`,
 //! `stale-without-asking-again`, `cancel-loses-the-entry`, `slow-state-forgets-home`, `met-item-is-not-freed`,
@@ -28,7 +28,7 @@ use crate::policy::item::{Arm, ShardId, Target};
 use crate::protocol::item::{Ended, HasTicket, ItemCell, Popped, Queued, TakenBack};
 use crate::sys::wait::Until;
 
-/// An entry, which is neither `Copy` nor `Clone`. The entry names the shard whose slot the entry has.
+/// An entry, which is neither `Copy` nor `Clone`. The field is the number of the shard whose slot the entry has.
 #[derive(Debug, PartialEq, Eq)]
 struct Entry(usize);
 
@@ -42,8 +42,8 @@ impl HasTicket for Entry {
 /// The value of `Model::again` if the run does not submit the item again.
 const NOWHERE: u64 = u64::MAX;
 
-/// The item and the lists of two shards. Accesses to the counts are relaxed, so that they order nothing that the cell
-/// should order.
+/// The item and the lists of two shards. Accesses to the counts are relaxed, so that the counts do not order the
+/// threads in place of the cell.
 struct Model {
     item: Owned<ItemCell<Entry, usize, u64>>,
     /// The list of timers. A model arms at most two timers, which are identified by their numbers.
@@ -125,8 +125,8 @@ impl Model {
         self.leave_behind(taken);
     }
 
-    /// Takes the timer off the list of timers. Returns whether the timer was on the list. If it was, the timer's handle
-    /// passes to the caller.
+    /// Takes the timer off the list of timers. Returns whether the timer was on the list. If so, the timer's handle to
+    /// the item passes to the caller.
     fn take_timer(&self, timer: usize) -> bool {
         self.timers[timer].swap(0, Ordering::AcqRel) == 1
     }
@@ -164,7 +164,7 @@ impl Model {
     }
 
     /// Cancels the item and waits for its run. Afterwards the item neither runs nor is pending, and the caller sees
-    /// what its runs did.
+    /// what the item's runs did.
     fn cancel_and_wait(&self) {
         let (taken, run) = self.item.disable(true);
         if taken.was_pending {
@@ -352,8 +352,8 @@ fn a_coalesced_submission_is_answered() {
     });
 }
 
-/// The item is submitted again while it runs. Another worker pops the entry of this submission and leaves it with the
-/// item. The worker that runs the item then puts the entry back.
+/// The item is submitted again while it runs. Another worker pops the entry of this submission, and the item stores
+/// this entry. The worker that runs the item then puts the entry back on the list.
 ///
 /// spec: W3.1
 #[test]
@@ -383,7 +383,8 @@ fn an_item_is_cancelled_while_it_begins() {
     });
 }
 
-/// The item is cancelled while it runs, and while its next entry is popped or has been left with the item.
+/// A running item is cancelled while another worker pops the item's next entry, or after the item has stored this
+/// entry.
 #[test]
 fn an_item_that_runs_and_is_pending_is_cancelled() {
     check(3, || {
@@ -413,7 +414,7 @@ fn a_cancelled_item_is_submitted_to_another_shard() {
     });
 }
 
-/// A worker pops the entry that the slow-path state names, while a submission revives this entry.
+/// A worker pops a cancelled entry that the slow-path state names, while a submission uses this entry again.
 #[test]
 fn a_stale_entry_is_popped_while_it_is_revived() {
     check(4, || {
@@ -429,7 +430,8 @@ fn a_stale_entry_is_popped_while_it_is_revived() {
     });
 }
 
-/// While an issuer submits the item to shard 0, a stale entry of shard 0 is popped, and the item runs for shard 1.
+/// While an issuer submits the item to shard 0, one worker pops a cancelled entry of shard 0, and another worker runs
+/// the item for shard 1.
 #[test]
 fn a_stale_entry_is_popped_while_the_item_runs_for_another_shard() {
     check(2, || {
@@ -446,8 +448,8 @@ fn a_stale_entry_is_popped_while_the_item_runs_for_another_shard() {
     });
 }
 
-/// The item runs and has no handle any more. Another worker pops the item's next entry and leaves it with the item. The
-/// first worker puts this entry back. The item then runs with this entry while the other worker still uses the item.
+/// The item runs and has no handle any more. Another worker pops the item's next entry, and the item stores this entry.
+/// The first worker puts the entry back. The item then runs with this entry while the other worker still uses the item.
 #[test]
 fn an_item_without_a_handle_runs_and_is_pending() {
     check(4, || {
@@ -469,7 +471,7 @@ fn an_item_without_a_handle_runs_and_is_pending() {
     });
 }
 
-/// The last handle is dropped while the item's entries are popped. One of these entries is stale.
+/// The last handle is dropped while workers pop the item's entries. One entry belongs to a cancelled submission.
 #[test]
 fn the_last_handle_is_dropped_while_stale_entries_are_popped() {
     check(2, || {

@@ -1,5 +1,5 @@
-//! Models of a limit that changes: [`LimiterCell::set`](crate::protocol::limiter::LimiterCell::set) is called while
-//! items arrive and complete.
+//! Models of [`LimiterCell::set`](crate::protocol::limiter::LimiterCell::set), which changes a limit while items arrive
+//! and complete.
 //!
 //! No slot is lost, and no slot is given to two items at a time. After the limit was raised, either no item waits, or
 //! as many items are active as the new limit permits. A thread that was given a slot finds an item on the waiting list.
@@ -51,8 +51,8 @@ fn the_limit_is_raised_while_items_come_and_complete() {
     });
 }
 
-/// An item is listed while the limiter is frozen. When the limiter thaws, the item starts, even if other items arrive
-/// meanwhile.
+/// An item waits on the list while the limiter is frozen, which means that its limit is zero. When the limit is raised,
+/// the item starts, even if other items arrive meanwhile.
 ///
 /// spec: F7.1
 #[test]

@@ -4,8 +4,8 @@
 //! `max` items are active. If there is one slot, items exclude each other, and each item sees what the previous item
 //! wrote. At the end, all items have run and the limiter's word is empty.
 //!
-//! A limiter without a limit has no model, because it hands on no slot and because the tables of `policy::admission`
-//! cover its word.
+//! There is no model of a limiter without a limit, because such a limiter hands on no slot. The tables of
+//! `policy::admission` test the word of such a limiter.
 //!
 //! Red under: `limiter-without-acquire`, `limiter-without-release`, `list-leaves-free-slot`,
 //! `complete-hands-to-coming`, `admit-in-two-steps`, `admit-overtakes-coming`, `batch-in-two-steps`,
@@ -25,7 +25,7 @@ pub(super) struct Queue {
     waiting: List,
     /// The highest limit that the limiter has at any time.
     highest: u64,
-    /// Accesses to the counts are relaxed, so that they order nothing that the limiter should order.
+    /// Accesses to the counts are relaxed, so that the counts do not order the threads in place of the limiter.
     active: AtomicU64,
     done: AtomicU64,
     /// If there is one slot, this data belongs to the thread that has the slot.
@@ -62,7 +62,7 @@ impl Queue {
         assert!(self.waiting.pop(), "a slot was given to an item that is not on the list");
     }
 
-    /// Runs and completes an item that has a slot, and then each item to which the slot is handed.
+    /// Runs and completes an item that has a slot, and then each further item that gets the same slot.
     pub(super) fn run(&self) {
         loop {
             let before = self.active.fetch_add(1, Ordering::Relaxed);
@@ -127,7 +127,7 @@ fn two_slots_are_handed_from_item_to_item() {
     come_against_complete(2, 2);
 }
 
-/// One issuer brings two items. The second item must neither overtake the first item nor start beside it.
+/// One issuer submits two items. The second item must neither overtake the first item nor start beside it.
 #[test]
 fn items_of_one_issuer_start_one_after_the_other() {
     check(4, || {
@@ -171,8 +171,8 @@ fn an_issuer_runs_its_item_in_a_free_slot() {
     });
 }
 
-/// A list of numbered items in one word, with the first item in the lowest digit. In all other respects, it is like
-/// [`List`].
+/// A list of numbered items in one word, with the first item in the lowest digit. In all other respects, this list is
+/// like [`List`].
 struct Line(AtomicU64);
 
 impl Line {
@@ -198,8 +198,8 @@ impl Line {
 struct InOrder {
     limiter: LimiterCell,
     waiting: Line,
-    /// The set of items that have begun, with one bit for each item. Accesses are relaxed, so that they order nothing
-    /// that the limiter should order.
+    /// The set of items that have begun, with one bit for each item. Accesses are relaxed, so that the set does not
+    /// order the threads in place of the limiter.
     seen: AtomicU64,
 }
 
@@ -243,7 +243,7 @@ impl InOrder {
         assert!(before & 1 << behind != 0 || item == 0, "an item has overtaken one of the same issuer");
     }
 
-    /// Completes an item, and then each item to which its slot is handed.
+    /// Completes an item, and then each further item that gets the same slot.
     fn complete(&self) {
         loop {
             match self.limiter.complete().slot {
@@ -287,9 +287,9 @@ fn keep_the_order(preemptions: usize, issuers: &'static [&'static [&'static [u64
     });
 }
 
-/// One of two issuers may push its item to the list first, but count it as listed only after the other issuer. Then the
-/// slot that is handed out for the other issuer's item goes to the first item on the list, which is the late issuer's
-/// item.
+/// Two issuers push their items to the list. The first issuer to push its item may be the last to count its item as
+/// listed. In the meantime, a thread may hand out a slot for the other issuer's item. This slot goes to the first item
+/// on the list, although this first item is not counted as listed yet.
 ///
 /// spec: Q4.1
 #[test]

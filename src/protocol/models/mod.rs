@@ -1,8 +1,8 @@
 //! loom models of the protocols, one file for each protocol.
 //!
 //! A model calls the cells of this layer and the functions of the policy layer in the order in which the engine calls
-//! them. Models have no rules of their own. Each file names the mutants in `tests/mutants/` that must turn its models
-//! red. A model that stays green under every mutant shows nothing.
+//! them. Models have no rules of their own. Each file names the mutants in `tests/mutants/` under which its models must
+//! be red (must fail). A model that passes under every mutant shows nothing.
 //!
 //! `make loom` runs all models, and `make loom ONLY=limiter` runs some of them. Each model explores either all
 //! executions or only the executions with a limited number of preemptions. `LOOM_MAX_PREEMPTIONS` sets this limit for
@@ -76,10 +76,10 @@ fn check(preemptions: usize, model: impl Fn() + Send + Sync + 'static) {
 
 /// A list of items that are all equal.
 ///
-/// The list is a counter instead of a mutex, because a mutex would order the threads and so hide a missing fence. Its
-/// orderings promise exactly as much as those of the real lists. A thread that pops an item sees what was written
-/// before the item was pushed. The list may look empty to a thread that is not ordered after a push. The list may still
-/// seem to have an item to a thread that is not ordered after the pop of that item.
+/// The list is a counter instead of a mutex, because a mutex would order the threads and so hide a missing fence. The
+/// orderings of this list promise exactly as much as the orderings of the real lists. A thread that pops an item sees
+/// what was written before the item was pushed. The list may look empty to a thread that is not ordered after a push.
+/// The list may still seem to have an item to a thread that is not ordered after the pop of that item.
 #[derive(Debug)]
 struct List(AtomicU64);
 
@@ -162,7 +162,7 @@ impl Event {
 }
 
 /// A value that one of its users frees. The memory remains valid until the model ends. So a use after the free does no
-/// harm, and the model reports it.
+/// harm, and makes the model fail.
 #[derive(Debug)]
 struct Owned<T> {
     value: std::cell::UnsafeCell<ManuallyDrop<T>>,

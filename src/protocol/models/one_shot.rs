@@ -2,7 +2,7 @@
 //!
 //! A worker takes the entry while the handle joins, cancels, gives up waiting, or is dropped. The closure is consumed
 //! exactly once, the joiner sees the result, and a sleeping joiner is woken. Only the last owner frees the cell. When
-//! an owner frees the cell, loom checks that all accesses by the other owner are ordered before.
+//! an owner frees the cell, loom checks that all accesses by the other owner are ordered before the free.
 //!
 //! Red under: `one-shot-without-acquire`, `detached-without-acquire`, `detached-though-cancelled`,
 //! `sleep-without-a-look`, `finish-forgets-the-waiter`, `finish-in-two-steps`.

@@ -1,8 +1,8 @@
-//! Models of [`PlacesCell`](crate::protocol::places::PlacesCell): issuers that wait for a place.
+//! Models of [`PlacesCell`](crate::protocol::places::PlacesCell): issuers wait for a place for their items in a queue.
 //!
-//! A place that is given back goes to an issuer in line, or stays free if no issuer waits. No place is lost or handed
-//! out twice, even if an issuer gives up waiting at that moment. If the queue is shut, each issuer in line learns that
-//! it is shut.
+//! A place that is given back goes to an issuer that waits in line, or stays free if no issuer waits. No place is lost
+//! or handed out twice, even if an issuer gives up waiting at the moment at which it gets a place. If the queue is
+//! shut, each issuer in line learns this.
 //!
 //! Red under: `line-joined-in-two-steps`, `place-handed-to-no-line`, `turn-ended-keeps-the-place`,
 //! `shut-line-is-looked-at-first`, `line-joined-after-the-check`.
@@ -18,7 +18,7 @@ use crate::sys::wait::Until;
 
 const MAX: u64 = 1;
 
-/// The check of a queue that stays open.
+/// Stands for the check of a queue that stays open.
 fn is_open() -> Result<(), ()> {
     Ok(())
 }

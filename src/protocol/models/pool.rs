@@ -1,9 +1,9 @@
 //! The models' substitute for the engine's part of a pool: a worklist, the idle set under its mutex, and workers that
 //! park.
 //!
-//! All workers are in the idle set before the model begins. Where the engine would make a thread for a reservation, the
-//! reservation waits for the next worker that rests. The worker that ends the last item closes the idle set, so all
-//! workers leave. If an item does not run, the model ends in a deadlock, which loom reports.
+//! All workers are in the idle set before the model begins. If no worker is idle, a reservation waits for the next
+//! worker that rests. The engine would make a thread instead. The worker that ends the last item closes the idle set,
+//! so all workers leave. If an item does not run, the model ends in a deadlock, which loom reports.
 
 use std::time::Duration;
 
@@ -26,14 +26,14 @@ pub(super) struct Pool {
     pub(super) running: RunningCell,
     idle_set: Mutex<IdleSet>,
     workers: Vec<Worker>,
-    /// The number of items that have not ended. Accesses are relaxed, so that they order nothing that the protocols
-    /// should order.
+    /// The number of items that have not ended. Accesses are relaxed, so that this number does not order the threads in
+    /// place of the protocols.
     left: AtomicU64,
 }
 
 pub(super) struct Worker {
     pub(super) cell: WorkerCell,
-    /// The bell on which the worker parks.
+    /// The bell for which the parked worker waits.
     bell: Notify,
     /// Whether the waking thread has decided on which CPU the worker begins. The thread decides this before it wakes
     /// the worker.
@@ -138,7 +138,8 @@ impl Pool {
                 Phase::Between => {
                     if self.list.pop() {
                         if self.worker(id).woken_just_now.write(std::mem::take) {
-                            // The reservation is used up. In a pool without a target, this call wakes the next worker.
+                            // The worker's reservation is used up. In a pool without a target, this call therefore
+                            // wakes the next worker.
                             self.look();
                         }
                         self.worker(id).cell.begin_item(Phase::Running);
@@ -167,8 +168,8 @@ impl Pool {
         self.worker(id).cell.unblock(false, &self.running);
     }
 
-    /// Carries out a finding of the detector, which has read `seen` and then inspected the thread. Returns whether the
-    /// finding still applied.
+    /// Applies a finding of the detector. The detector has read the word `seen`, and has then inspected the thread.
+    /// Returns whether the finding still applied.
     pub(super) fn found(&self, id: WorkerId, seen: WorkerState, finding: Finding) -> bool {
         let carried = self.worker(id).cell.carry_out(seen, finding, &self.running);
         if carried.owes_look {

@@ -23,8 +23,8 @@ struct Executor {
 
 struct Queue {
     references: ReferenceCount,
-    /// Stands for the owners' uses of the queue. Accesses are relaxed, so that they order nothing that the count should
-    /// order.
+    /// Stands for the owners' uses of the queue. Accesses are relaxed, so that this number does not order the threads
+    /// in place of the reference count.
     used: AtomicU64,
 }
 

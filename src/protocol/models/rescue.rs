@@ -1,8 +1,8 @@
 //! Models of a pool in distress: its only worker cannot be made, so a rescuer does the work.
 //!
-//! Two kinds of items must not be lost. For an item of the first kind, no thread makes a reservation, so no thread
-//! calls a worker or a rescuer. An item of the second kind is between the worklist and the sideline while a thread
-//! looks for work.
+//! The models rule out two ways in which an item could be lost. First, no thread makes a reservation for the item, so
+//! no thread calls a worker or a rescuer. Second, a thread looks for work while the item is between the worklist and
+//! the sideline, and so misses the item.
 //!
 //! Red under: `push-without-fence`, `look-without-fence`, `drop-keeps-reservation`,
 //! `deadline-leaves-the-reservation`, `looks-once-for-all-dropped`.
@@ -23,7 +23,7 @@ use crate::sys::sync::Mutex;
 
 const LIMITS: IdleLimits = IdleLimits { idle_timeout: Duration::from_secs(300), idle_ratio: 4, min_idle: 2 };
 
-/// The deadline of a call for help that begins when the model begins.
+/// The time from the beginning of the model to the deadline at which rescuers are first called.
 const FIRST: Duration = MAYDAY_INITIAL;
 
 struct Pool {
@@ -33,7 +33,7 @@ struct Pool {
 }
 
 impl Pool {
-    /// Makes a pool with one item, for which the pool has called for help.
+    /// Makes a pool with one item. A call for help has begun, because no worker can be made for this item.
     fn in_distress() -> Arc<Self> {
         Self::of_cpus(1)
     }

@@ -2,9 +2,9 @@
 //! while another thread turns the route.
 //!
 //! An issuer submits two entries, as the engine does, while the route is turned from one pool to another. The first
-//! entry may reach the former pool late. Then the second entry is behind the first entry in that pool, or the route
-//! holds the second entry back. The second entry never overtakes the first entry, nor the entries that are already in
-//! the former pool.
+//! entry may reach the former pool late, which means after the turn. Then the second entry is behind the first entry in
+//! that pool, or the route holds the second entry back. The second entry never overtakes the first entry, nor the
+//! entries that are already in the former pool.
 //!
 //! Red under: `turn-without-fence`, `late-leaves-it-open`, `epoch-after-the-fence`, `opens-before-what-is-held`,
 //! `held-though-open`, `plugged-by-who-came-late-needs-no-marker`.
@@ -30,7 +30,7 @@ fn new() -> *const u64 {
     &raw const NAMES[1]
 }
 
-/// A worklist that stores only its end: each entry gets the next place.
+/// A pool whose worklist is only a counter: each entry gets the next place.
 struct Pool {
     end: AtomicU64,
     /// The place behind the last marker.
@@ -49,8 +49,8 @@ impl Pool {
         }
     }
 
-    /// Pushes an entry. Returns the entry's place on this worklist. Accesses are relaxed, so that they order nothing
-    /// that the fences should order.
+    /// Pushes an entry. Returns the entry's place on this worklist. Accesses are relaxed, so that the worklist does not
+    /// order the threads in place of the fences.
     fn push(&self) -> u64 {
         self.end.fetch_add(1, Ordering::Relaxed)
     }
@@ -125,7 +125,7 @@ impl Shard {
         self.route.turn(new(), (), || pool.route_epoch.advance(), || pool.has_work(), || self.mark())
     }
 
-    /// Pops the marker. Returns the released entries, with their places.
+    /// Pops the marker. Returns the released entries, with their places in the new pool.
     fn marker_popped(&self) -> Vec<(usize, u64)> {
         let mut released = Vec::new();
         self.route.marker_popped(|name, entry| {

@@ -1,9 +1,10 @@
 //! Models of [`RunningCell`](crate::protocol::running::RunningCell) and [`IdleSet`](crate::policy::idle_set::IdleSet):
 //! how workers are woken and park.
 //!
-//! Issuers push items. Meanwhile workers go idle, are refused when they start, or are woken by reservations that they
-//! have made themselves. Every item must run. A lost wake-up shows as a deadlock. The manager watches only the brisk
-//! pools. A push that sets the watched bit is a read-modify-write, so it would see more than a usual push sees.
+//! Issuers push items. Meanwhile workers go idle, find at their start that the pool is full, or are woken by
+//! reservations that they have made themselves. Every item must run. A lost wake-up shows as a deadlock. In these
+//! models, the manager watches only *brisk* pools, whose items are short. The reason is that a push that sets the
+//! watched bit is a read-modify-write, so this push would see more than a usual push sees.
 //!
 //! Red under: `push-without-fence`, `look-without-fence`, `kick-without-cas`, `leave-in-two-steps`,
 //! `start-keeps-reservation`, `rest-ignores-owed`, `retarget-without-look`, `cover-without-look`,
@@ -122,8 +123,9 @@ fn a_pool_without_a_target_starts_every_item() {
     });
 }
 
-/// One worker runs and never comes back. Meanwhile, an issuer pushes an item, and another thread calls `makes_room`.
-/// Only this call gives the pool room for the item. Either the issuer sees the room, or the other thread sees the item.
+/// One worker runs an item that never ends. Meanwhile, an issuer pushes an item, and another thread calls `makes_room`.
+/// Only this call gives the pool room for a second running worker. Either the issuer sees that the pool has room, or
+/// the other thread sees the item.
 fn an_item_is_pushed_while(makes_room: fn(&Pool)) {
     check(3, move || {
         let pool = Arc::new(Pool::new(Running::managed(1).unwatchable(), 2, 1));
@@ -152,7 +154,7 @@ fn an_item_is_pushed_while_the_pool_becomes_covered() {
     an_item_is_pushed_while(|pool| pool.cover(true));
 }
 
-/// The pool sheds a surplus worker between two items while another item arrives.
+/// The pool sheds a surplus worker, which leaves the count between two items, while another item arrives.
 ///
 /// spec: A5.4
 #[test]
@@ -175,7 +177,7 @@ fn an_item_is_pushed_while_the_target_is_lowered() {
     });
 }
 
-/// Returns the word of a brisk pool of two CPUs, in which one worker runs.
+/// Returns the word of a pool of two CPUs that is *brisk* (its items are short), and in which one worker runs.
 fn brisk_with_a_worker() -> Arc<RunningCell> {
     let running = Arc::new(RunningCell::new(Running::managed(2)));
     let Kick::Wake(reserved) = running.pushed() else { panic!("the pool is empty") };
@@ -183,8 +185,9 @@ fn brisk_with_a_worker() -> Arc<RunningCell> {
     running
 }
 
-/// A worker of a brisk pool runs an item that turns out to be long. An issuer leaves an item to this worker. Meanwhile
-/// the manager ends the briskness. One of the two threads wakes another worker.
+/// A brisk pool leaves new items, which are usually short, to its running workers. But the present item of its only
+/// running worker turns out to be long. An issuer leaves an item to this worker while the manager notes that the pool
+/// is not brisk any more. One of these two threads wakes another worker.
 ///
 /// spec: C3.4
 #[test]
@@ -230,9 +233,9 @@ fn short_items_meet_the_end_of_the_watch() {
     });
 }
 
-/// A worker runs, and the manager finds no room for another worker that the pool has asked for. Meanwhile the first
-/// worker leaves the count. Work is pending. So either the manager sees that no worker runs, or the first worker tells
-/// the manager that the pool starves.
+/// A worker runs. The pool has asked for a second worker, but the manager has no room for it. While the manager notes
+/// this, the first worker leaves the count although work is pending. Either the manager sees that no worker runs, or
+/// the first worker tells the manager that the pool starves.
 ///
 /// spec: E2.5 (work waits, never for ever)
 #[test]
@@ -263,9 +266,10 @@ fn the_manager_learns_that_a_pool_begins_to_starve() {
 }
 
 /// A pool has asked for two workers. The manager has no room for one of them, and the other worker is on its way. An
-/// issuer finds that no worker runs, and tells the manager. The manager sees the worker on its way, and sets the short
-/// bit again. Meanwhile this worker starts, and leaves the count of running workers. In the end, either the manager
-/// knows that no worker runs, or this worker tells the manager again. The issuer tells the manager only once.
+/// issuer finds that no worker runs, and tells the manager. The manager sees that the other worker is on its way, and
+/// again sets the *short* bit, which marks a pool that was refused a worker. Meanwhile the other worker starts, and
+/// leaves the count of running workers. In the end, either the manager knows that no worker runs, or this worker tells
+/// the manager again. The issuer tells the manager only once.
 ///
 /// spec: E2.5 (work waits, never for ever)
 #[test]

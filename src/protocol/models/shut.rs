@@ -1,9 +1,9 @@
 //! Models of an intake that is shut while items are in flight. The thread that shuts the intake empties the waiting
 //! list.
 //!
-//! Meanwhile an item that was admitted earlier is listed. This item does not stay on the list: the shutting thread
-//! recalls the item, or the item goes back to its issuer. No item starts after the intake was shut, and no item is
-//! lost.
+//! Meanwhile an issuer, whose item was admitted earlier, puts this item on the list. The item does not stay there:
+//! either the shutting thread takes the item off the list, or the issuer gets the item back. No item starts after the
+//! intake was shut, and no item is lost.
 //!
 //! Red under: `list-waits-while-shut`, `complete-hands-while-shut`.
 
@@ -19,8 +19,8 @@ use crate::protocol::limiter::{Came, LimiterCell};
 struct Queue {
     limiter: LimiterCell,
     waiting: List,
-    /// The number of items that are over, because they ran or were given up. Accesses are relaxed, so that they order
-    /// nothing that the limiter should order.
+    /// The number of items that are over, because they ran or were given up. Accesses are relaxed, so that this number
+    /// does not order the threads in place of the limiter.
     over: AtomicU64,
 }
 
@@ -59,7 +59,7 @@ impl Queue {
         true
     }
 
-    /// Completes an item, and then each item to which its slot is handed.
+    /// Completes an item, and then each further item that gets the same slot.
     fn complete(&self) {
         loop {
             self.over.fetch_add(1, Ordering::Relaxed);

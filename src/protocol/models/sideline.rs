@@ -1,5 +1,5 @@
-//! A model of [`Sideline`](crate::protocol::sideline::Sideline): an entry is put back, or put into its queue's line,
-//! while the only worker goes idle.
+//! A model of [`Sideline`](crate::protocol::sideline::Sideline): a thread puts an entry back, or into the line of the
+//! entry's queue, while the only worker goes idle.
 //!
 //! The following must not happen:
 //!
@@ -8,8 +8,8 @@
 //! * worker: leaves the count, and rests. So the entry waits, and no worker takes it.
 //!
 //! The fences of the two threads prevent these steps. The worker leaves the count, and then reads whether the sideline
-//! has an entry. The other thread shows the entry, and then reads whether a worker runs. At least one of the two
-//! threads sees what the other thread has written.
+//! has an entry. The other thread makes the entry visible, and then reads whether a worker runs. At least one of the
+//! two threads sees what the other thread has written.
 //!
 //! Red under: `put-back-shows-nothing`, `line-shows-nothing`, `push-without-fence`, `look-without-fence`.
 

@@ -1,6 +1,6 @@
 //! Keeps the stacks of loom's threads for reuse.
 //!
-//! loom makes new threads for each execution. To make a stack takes three system calls and some page faults. Together,
+//! loom makes new threads for each execution. Each new stack costs three system calls and some page faults. Together,
 //! these calls and faults take more than half of the time of a short execution. Two models that run at the same time
 //! also wait for each other in these calls. So this file defines `mmap`, `mprotect` and `munmap`, and the linker
 //! prefers these functions to the C library's. When a thread unmaps a stack, this file keeps the stack. If the thread

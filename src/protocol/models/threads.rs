@@ -1,11 +1,12 @@
-//! Models of [`ThreadsCell`](crate::protocol::threads::ThreadsCell): a worker leaves while a manager finds no room,
-//! and a thread waits for the end of all threads.
+//! Models of [`ThreadsCell`](crate::protocol::threads::ThreadsCell): a worker leaves while a manager finds no room for
+//! another worker, and a thread waits for the end of all threads.
 //!
-//! A manager that needs room for a thread either finds room, or is told when there is room. A thread that waits until
-//! all threads of every kind are gone is woken. It then sees everything that those threads did, including their last
-//! destructors. If a worker becomes idle while the manager asks a worker to give way, the manager finds the idle
-//! worker, or this worker leaves by itself. If several busy or idle workers are asked, exactly one of them gives way. A
-//! worker that answers a request to give way does not end a later request.
+//! A manager that needs room for a thread either finds room, or is told when there is room. A thread that waits for the
+//! end of the executor's threads is woken when all threads of every kind are gone. The woken thread then sees
+//! everything that those threads did, including their last destructors. If a worker becomes idle while the manager asks
+//! a worker to give way, the manager finds the idle worker, or this worker leaves by itself. If several busy or idle
+//! workers are asked, exactly one of them gives way. A worker that answers a request to give way does not end a later
+//! request.
 //!
 //! Red under: `answers-a-later-request`, `asks-after-the-look`, `full-in-two-steps`, `gives-way-in-two-steps`,
 //! `last-thread-wakes-no-waiter`, `thread-leaves-without-release`, `threads-wait-without-acquire`, `gone-as-it-leaves`.
@@ -85,8 +86,8 @@ fn a_manager_that_ends_leaves_a_worker() {
     });
 }
 
-/// Answers a request to give way on behalf of a pool that has this number of idle workers. Returns whether one of these
-/// workers leaves.
+/// Answers a request to give way. `idle` is the number of idle workers of the pool that answers. Returns whether one of
+/// these workers leaves.
 fn answer(threads: &ThreadsCell, idle: &Mutex<usize>) -> bool {
     threads.rested(|| {
         let mut idle = idle.lock();

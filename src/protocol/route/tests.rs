@@ -7,8 +7,8 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// spec: A4: an issuer reads the route, and then the route is turned away and comes back plugged. The issuer's entry is
-/// late in this case, too. Otherwise the route could be turned away again without a marker behind that entry.
+/// spec: A4: an issuer reads the route, and then the route is turned away and comes back plugged. The entry that the
+/// issuer then pushes is late, too. Otherwise a later turn might push no marker behind this entry.
 #[test]
 fn an_entry_is_late_if_the_route_has_come_back_plugged() {
     let pools = [0_u64, 1];

@@ -1,8 +1,8 @@
 //! Random runs of several flushes at the same time, over several limiters. Some items that are queued after a flush has
 //! begun wait for this flush. Some items are reusable, and are cancelled and queued again during the flushes.
 //!
-//! The cells are the crate's own, and each step of a thread is one call into them. The loom models cover interleavings
-//! *within* such a call. `CMWQ_SIM_RUNS` and `CMWQ_SIM_SEED` have the same meaning as for all runs.
+//! The runs use the crate's own cells. Each step of a thread is one call into these cells. The loom models cover
+//! interleavings *within* such a call. `CMWQ_SIM_RUNS` and `CMWQ_SIM_SEED` have the same meaning as for all runs.
 //!
 //! Red under: `counts-what-has-a-ticket`, `later-item-is-not-held`, `waits-for-its-own-tickets`.
 
@@ -29,7 +29,8 @@ const STEPS: usize = 60;
 
 /// spec: F1.2, F1.5, F1.6 (a flush waits for exactly the items that were queued before it, however many threads flush.
 /// The flush ends even if a later item waits for it. In some runs, the later item is a reusable item that was queued
-/// and cancelled before the flush. In others, an earlier item that needs the later item's slot is still on its way.)
+/// and cancelled before the flush. In other runs, an earlier item that needs the later item's slot is still on its
+/// way.)
 #[test]
 fn a_flush_ends_with_the_last_item_that_was_queued_before_it() {
     let mut seen = Seen::default();
@@ -46,7 +47,7 @@ fn a_flush_ends_with_the_last_item_that_was_queued_before_it() {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum State {
-    /// The item's issuer is about to put it on the waiting list.
+    /// The item's issuer is about to put the item on the waiting list.
     Coming,
     /// The item has a slot, but its issuer has not queued it yet.
     Admitted,

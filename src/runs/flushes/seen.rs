@@ -11,7 +11,7 @@ pub(super) struct Seen {
     pub(super) tickets: usize,
     pub(super) waiting_items: usize,
     pub(super) abandoned: usize,
-    /// Items that arrived while a thread was about to end a count.
+    /// Items that arrived while a thread was about to end the flushes' count of items.
     pub(super) late_ends: usize,
     /// Reusable items that got their former place in the list again.
     pub(super) revived: usize,

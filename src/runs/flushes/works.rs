@@ -17,8 +17,7 @@ pub(super) struct Work {
     pushed: Vec<usize>,
 }
 
-/// The flush for which the run of a submission waits, and the number of flushes that had begun before the submission's
-/// call.
+/// The flush for which a submission's run waits, and the number of flushes that had begun when the submission began.
 #[derive(Clone, Copy, Debug, Default)]
 struct Submission {
     begun: usize,

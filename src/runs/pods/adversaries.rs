@@ -109,8 +109,8 @@ fn an_item_starts_elsewhere_while_long_stolen_items_fill_its_pod() {
         let items: Vec<_> = (1..4).flat_map(|pod| setup.queue(pod, 2, burns(micros(100)))).collect();
         setup.end();
         assert!(setup.away() >= 12);
-        // A called worker may find that an item of its own pod has arrived meanwhile. In this case another worker is
-        // called, one wake-up later.
+        // A worker that is called for these items may find that an item of its own pod has arrived meanwhile. In this
+        // case another worker is called, which begins one wake-up later.
         setup.assert_delays(&items, Duration::ZERO..=LATENCY * 2);
     });
 }
@@ -149,7 +149,7 @@ fn the_first_free_cpus_take_the_waiting_items() {
     });
 }
 
-/// Keeps pods full until these times. Returns the time at which the pods are full.
+/// Keeps each of these pods full until the time that is given for the pod. Returns the time at which the pods are full.
 fn occupy(setup: &Setup, pods: &[(usize, Duration)]) -> Duration {
     let mut at = Duration::ZERO;
     for (pod, until) in pods {
@@ -213,8 +213,8 @@ fn bound_items_stay_in_their_pod_while_the_others_leave_it() {
 /// The end of the stream of wake-ups that [`stream`] makes.
 const END: Duration = Duration::from_millis(20);
 
-/// Queues short items for the first `pods` pods from `from` until `until`. Each item wakes a worker, which gets a CPU
-/// without a delay.
+/// Queues short items for the first `pods` pods, from the time `from` until the time `until`. Each item wakes a worker,
+/// which gets a CPU without a delay.
 fn stream(setup: &Setup, pods: usize, from: Duration, until: Duration) {
     for at in (from.as_micros() as u64..until.as_micros() as u64).step_by(100) {
         setup.at(micros(at));
@@ -222,9 +222,9 @@ fn stream(setup: &Setup, pods: usize, from: Duration, until: Duration) {
     }
 }
 
-/// spec: A3.10 (steady load makes the bound longer, up to the longest one): first, a long stream of items begins in
-/// time. Then other processes take the CPUs of the items' pod, and the CPUs of the siblings that are called. The bound
-/// holds at whatever moment between two rounds of the manager the CPUs are taken.
+/// spec: A3.10 (steady load makes the bound longer, up to the longest one): first, the items of a long stream begin in
+/// time. Then other processes take the CPUs of the items' pod, and the CPUs of the siblings whose workers are called.
+/// The bound holds no matter when the CPUs are taken between two rounds of the manager.
 #[test]
 fn after_a_stream_an_item_whose_cpus_are_taken_keeps_to_the_longest_bound() {
     for taken in 1..=3_u32 {
@@ -290,7 +290,8 @@ fn after_a_long_delay_the_next_late_worker_is_noticed_in_time() {
     });
 }
 
-/// Makes the threads of all pods, and waits until all streams have ended. Returns the time of that moment.
+/// Makes the threads of all pods, and waits until all streams of wake-ups have ended. Returns the time at which the
+/// wait ends.
 fn warm_up(setup: &Setup) -> Duration {
     (0..4).for_each(|pod| drop(setup.queue(pod, 6, burns(micros(300)))));
     let end = ms(10);
@@ -298,8 +299,8 @@ fn warm_up(setup: &Setup) -> Duration {
     end
 }
 
-/// spec: A3.6, A3.8: the worker that was woken first gets a CPU in time. The next worker is late 200 µs after its own
-/// wake-up, and not before.
+/// spec: A3.6, A3.8: the worker that was woken first gets a CPU in time. The next worker counts as late 200 µs after
+/// its own wake-up, and not before.
 #[test]
 fn a_worker_is_late_by_its_own_wake_up() {
     always(AffinityScope::Cache, |setup| {
@@ -318,7 +319,7 @@ fn a_worker_is_late_by_its_own_wake_up() {
 
 /// spec: A3.6, A3.8: while a worker is late, two more workers are woken, and the manager checks the pool. Then the late
 /// worker gets its CPU. So for a moment no worker is late, and no item leaves the pod. The other two workers get no
-/// CPU, and are late 200 µs after their own wake-up.
+/// CPU, and count as late 200 µs after their own wake-up.
 #[test]
 fn workers_that_are_woken_while_another_one_is_late_are_late_in_their_turn() {
     always(AffinityScope::Cache, |setup| {

@@ -25,7 +25,7 @@ fn short_items(setup: &Setup, from: Duration, until: Duration) {
     }
 }
 
-/// Makes pod 0 brisk, and returns at the time `until`.
+/// Runs short items in pod 0, so that the pod becomes brisk. Returns at the time `until`.
 fn make_brisk(setup: &Setup, until: Duration) {
     short_items(setup, Duration::ZERO, until);
     setup.at(until);

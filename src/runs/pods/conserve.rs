@@ -10,11 +10,12 @@
 //!
 //! *Patience* is the time by which a pod's woken worker may be late before siblings may take the pod's items. After a
 //! pause, the patience is [`AFTER_A_PAUSE`]. In a stream of the pod's wake-ups, the patience is the time for which the
-//! stream has lasted, up to [`IN_A_STREAM`]. A stream ends with a pause of [`PAUSE`]. An item waits for the items of a
-//! *brisk* pod for [`BRISK`] at most. A pod can be brisk only if one of its workers has begun [`MANY`] items within
-//! [`SOON`] in the last [`PAUSE`]. Once a worker of the pod has begun so many items, an item that was queued by another
-//! item may stay with that item's worker, for [`LOCAL`] at most. The documentation promises these numbers. The checks
-//! do not read policy's own numbers, so they fail if policy becomes less exact.
+//! stream has lasted, up to [`IN_A_STREAM`]. A stream ends with a pause of [`PAUSE`]. A *brisk* pod leaves short items
+//! to its running workers. So an item of such a pod may wait, for [`BRISK`] at most. A pod can be brisk only if, in the
+//! last [`PAUSE`], one of its workers has begun [`MANY`] items within [`SOON`]. Once a worker of the pod has begun so
+//! many items, an item that was queued by another item may stay with that item's worker, for [`LOCAL`] at most. The
+//! documentation promises these numbers. The checks do not read policy's own numbers, so they fail if policy becomes
+//! less exact.
 //!
 //! While the item waits, a worker of another pod may be called for the item's pod, but may find work of its own pod
 //! when it arrives. Then another worker is called. *Diversions* count such workers: they are the workers of other pods
@@ -51,7 +52,7 @@ pub(super) const AFTER_A_PAUSE: Duration = Duration::from_micros(200);
 /// Siblings may take an item if any worker of the item's pod is late by more than this time.
 pub(super) const IN_A_STREAM: Duration = Duration::from_micros(3200);
 
-/// A pool that has woken no worker for this time is in no stream.
+/// If a pool has woken no worker for this time, its last stream of wake-ups has ended.
 pub(super) const PAUSE: Duration = Duration::from_micros(6400);
 
 /// The longest time for which an item may wait because the items before it were short.
@@ -114,7 +115,7 @@ pub(super) struct Ledger {
     streams: BTreeMap<Pod, Stream>,
 }
 
-/// The pools of the setup that exist, by pod.
+/// The existing pools of the setup, by pod.
 type Pools = BTreeMap<Pod, Arc<Pool>>;
 
 /// Checks conservation whenever time is about to pass.
@@ -145,7 +146,7 @@ fn worker_of(pool: &Pool) -> String {
     format!("/{}:", pool.spec.kind.name())
 }
 
-/// Checks that an item of `home` was right to begin in another pod.
+/// Checks that an item of the pod `home` was permitted to begin in another pod.
 ///
 /// spec: A3 (an item goes elsewhere only when its own pod cannot take it)
 pub(super) fn check_theft(setup: &Setup, home: Pod) {
@@ -162,9 +163,8 @@ pub(super) fn check_theft(setup: &Setup, home: Pod) {
     );
 }
 
-/// Returns whether a worker has been on its way to this pool for longer than is permitted after a pause. A worker
-/// whose thread was made but has not begun counts as late, because it is not known how long this worker has been on
-/// its way.
+/// Returns whether a worker of this pool was woken at least [`AFTER_A_PAUSE`] ago and has not begun. A worker whose
+/// thread was made but has not begun counts as late, because it is not known how long ago the pool asked for it.
 fn is_late(setup: &Setup, pool: &Pool) -> bool {
     let (name, (counts, workers)) = (worker_of(pool), pool.counts());
     let state_of = |thread: &str| workers.iter().find(|(worker, _)| worker.name() == thread);

@@ -39,7 +39,7 @@ pub(super) struct Caches {
     pub(super) threads: usize,
 }
 
-/// The machine of the kernel's documents.
+/// The machine of the kernel documentation.
 pub(super) const DOCUMENTED: Caches = Caches { caches: 4, cores: 3, threads: 2 };
 
 impl Caches {
@@ -63,7 +63,7 @@ struct Item {
     queued: Time,
     /// The time at which the item began, and the pod in which it began.
     begun: Option<(Time, Pod)>,
-    /// [`Log::in_steps`] at the time at which the item was queued.
+    /// The value of [`Log::in_steps`] when the item was queued.
     in_steps_before: Duration,
     /// The increase of [`Log::in_steps`] from the queueing of the item until it began.
     in_steps: Duration,
@@ -146,8 +146,8 @@ pub(super) struct Setup {
     pub(super) queue: WorkQueue,
     pod_size: usize,
     log: Arc<Mutex<Log>>,
-    /// Whether the machine never interrupts one thread for another. If so, a thief that begins an item finds the pools
-    /// as they were when it took the item.
+    /// Whether the machine never interrupts one thread for another. If so, a worker that begins a stolen item finds the
+    /// pools as they were when it took the item.
     is_calm: bool,
 }
 
@@ -308,8 +308,7 @@ impl Setup {
         self.log.lock().wakes.values().sum()
     }
 
-    /// Returns how many times workers of other pods than this one were woken or made, up to the last moment at which
-    /// time passed.
+    /// Returns how many times workers of all other pods were woken or made, up to the last moment at which time passed.
     pub(super) fn wakes_of_others(&self, pod: Pod) -> usize {
         self.log.lock().wakes.iter().filter(|(of, _)| **of != pod).map(|(_, wakes)| wakes).sum()
     }

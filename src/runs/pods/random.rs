@@ -196,7 +196,8 @@ fn acts(random: &mut Rng, caches: Caches, chained: &[bool]) -> Vec<(Duration, Ac
         }
     }
     if percent(random, 40) {
-        // Short items make a pod brisk. The other items, and items that are not quite so short, come behind them.
+        // Short items make a pod brisk, so that it leaves items to its running workers. The load's other items, and
+        // items that are not quite so short, come behind these short items.
         for _ in 0..random.usize(1..=4) {
             let (time, most) = pick(random, &[(0, 800), (1, 800), (3, 800), (6, 500), (60, 100), (250, 50)]);
             let count = random.usize(20..=most);

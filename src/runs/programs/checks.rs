@@ -11,7 +11,7 @@ use crate::policy::worker::Phase;
 use crate::protocol::exchange::Member as _;
 use crate::sys::machine;
 
-/// The properties of a program that decide what is checked at each of its moments.
+/// The properties of a program that decide which rules are checked at each moment of the program.
 #[derive(Clone, Copy)]
 pub(super) struct Rules {
     /// Whether workers may be missing, because there is a limit on threads, or because the system refuses some
@@ -69,7 +69,7 @@ fn counts_are_exact(pool: &Pool, now: Time) {
     assert_eq!(word.running(), counted, "at {now:?} of pool {name}: {:?}", phases().collect::<Vec<_>>());
     let woken = phases().filter(|phase| *phase == Phase::Waking).count() as u64;
     assert!(word.waking() >= woken, "at {now:?} pool {name} has woken {woken} workers: {word:?}");
-    // A pool of several CPUs may have been covered until now, so that it could run twice as many workers.
+    // Until now, a pool of several CPUs may have been covered, which lets it run twice as many workers.
     let most = word.target().map_or(1, |target| if target > 1 { 2 * target } else { 1 });
     assert!(word.waking() <= most, "at {now:?} pool {name} wakes too many: {word:?}");
 }
@@ -112,9 +112,9 @@ fn has_enough_workers(pool: &Pool, now: Time) {
     assert!(enough, "at {now:?} pool {name} has {pending} items and too few workers: {word:?}");
 }
 
-/// Returns whether the calling item runs alone. In a managed pool of one CPU, no worker with another item may count as
-/// running. For other pools, returns true. Also returns true if the detector is on, because the detector may have put
-/// a worker back into the count.
+/// Returns whether the calling item runs alone. In a managed pool of one CPU, only the calling item's worker may have
+/// an item and count as running. For other pools, returns true. Also returns true if the detector is on, because the
+/// detector may have put a worker back into the count.
 ///
 /// spec: C1 (one item at a time while it is runnable)
 pub(super) fn runs_alone(detection: Detection) -> bool {

@@ -1,7 +1,7 @@
 //! Random programs, which the engine itself runs on random machines, in random orders of steps.
 //!
-//! A program consists of issuers, each of which has a list of operations on a few queues. A program is drawn
-//! completely before it runs. So the seed determines what the program does, and also the order of its steps.
+//! A program consists of issuers, each of which has a list of operations on a few queues. The whole program is drawn at
+//! random before it runs. So the seed determines what the program does, and also the order of its steps.
 //!
 //! | file | what |
 //! |---|---|

@@ -19,7 +19,7 @@ use crate::{
 ///
 /// Each item runs once, or it does not run and its owner is told. A flush returns only after the items that its caller
 /// queued before the flush have ended. Items of an ordered queue run one at a time, and the items of each issuer run in
-/// their order.
+/// the order in which they were queued.
 pub(super) struct World {
     program: Arc<Program>,
     executor: Executor,
@@ -129,7 +129,8 @@ impl World {
         self.told.fetch_add(items as u64, Relaxed);
     }
 
-    /// Keeps the handle until the end of the program. If the item was refused, counts its owner as told.
+    /// Keeps the handle until the end of the program. If the item was refused, counts the item as one whose owner was
+    /// told.
     fn keep<F>(&self, answer: Result<crate::JoinHandle<()>, crate::Refused<F>>) {
         match answer {
             Ok(handle) => self.handles.lock().push(handle),
@@ -298,7 +299,7 @@ impl Issuer {
             2 => Attrs::new().scope(System),
             _ => Attrs::new().scope(Cpu).strict(true),
         };
-        // Per-CPU queues refuse the attributes, because they can have none.
+        // Per-CPU queues refuse the attributes, because such a queue has no attributes.
         _ = self.world.queues[queue].apply_attrs(attrs);
     }
 

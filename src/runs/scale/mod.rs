@@ -10,8 +10,8 @@
 //!   The machine has [lines](crate::sys::machine::Costs) for the crate's atomics and locks, and for the ends of its
 //!   worklists and waiting lists. In addition, each item has a line that its issuer writes and its worker reads.
 //! * **Waking.** A thread that unparks another thread uses 2 µs of CPU time for this call. The other thread begins at
-//!   most 5 µs after the beginning of the call. One idle worker of each pool stays awake for up to 20 µs. To wake this
-//!   worker takes only the time in which the lines move.
+//!   most 5 µs after the beginning of the call. One idle worker of each pool stays awake for up to 20 µs. Waking this
+//!   worker takes only the time in which cache lines move.
 //! * **Everything else.** The submission of an item takes [`SUBMITS`]. The run of an item, together with its worker's
 //!   own steps, takes [`Load::runs`]. Both are times for which one CPU is busy.
 
@@ -41,7 +41,7 @@ enum Kind {
     PerCpu,
 }
 
-/// The work that a row consists of.
+/// The work that a row of the results measures.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Load {
     /// One issuer queues items.
@@ -61,7 +61,7 @@ const LOADS: [Load; 5] = [Load::OneIssuer, Load::Empty, Load::Short, Load::Chain
 /// The amount of work that a row does.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Size {
-    /// Enough for the pools to make their workers.
+    /// Enough work for the pools to make their workers.
     WarmUp,
     Whole,
 }
@@ -108,7 +108,7 @@ impl Load {
 /// The results of a row.
 #[derive(Clone, Copy, Debug)]
 struct Measured {
-    /// The CPU time of all CPUs for each item, in nanoseconds. This time includes that of CPUs that were not used.
+    /// The CPU time of all CPUs for each item, in nanoseconds. This time includes the time of CPUs that were not used.
     /// For [`Load::OneIssuer`], this is only the time of one CPU.
     cost: f64,
     /// The number of lines that moved for each item.
@@ -135,7 +135,7 @@ impl Row {
         self.done[cpu].fetch_add(1, Relaxed);
     }
 
-    /// Returns the number of items that have run. The reads move no line.
+    /// Returns the number of items that have run. On the simulated machine, these reads move no cache line.
     fn items(&self) -> u64 {
         machine::quietly(|| self.done.iter().map(|done| done.load(Relaxed)).sum())
     }
@@ -190,7 +190,7 @@ impl Row {
         }
     }
 
-    /// Does the work of the row once. Returns the time that it took.
+    /// Does the work of the row once. Returns the time that the work took.
     fn round(self: &Arc<Self>, cpus: usize, load: Load, size: Size) -> Duration {
         let begin = clock::now();
         let issuers = load.issuers(cpus);
@@ -264,8 +264,8 @@ fn measure(cpus: usize, kind: Kind, load: Load, seed: u64) -> Measured {
     })
 }
 
-/// An item on a per-CPU queue moves hardly any line. If half of the CPUs issue items, the other half has nothing to
-/// do. The idle time of the other half counts as a cost.
+/// An item on a per-CPU queue moves hardly any cache line. If half of the CPUs issue items, the other half has nothing
+/// to do. The idle time of the other half counts as a cost.
 #[test]
 fn an_item_that_stays_on_its_cpu_costs_at_most_30_percent_more_on_8_cpus() {
     for (load, idle) in [(Load::Empty, 2.0), (Load::FanOut, 1.0)] {
@@ -285,7 +285,8 @@ fn the_no_ops_of_one_issuer_cost_as_much_on_8_cpus_as_on_2() {
     }
 }
 
-/// The default queue uses all CPUs for items of 5 µs, although only half of the CPUs issue items. So lines move.
+/// The default queue uses all CPUs for items of 5 µs, although only half of the CPUs issue items. So cache lines move
+/// between CPUs.
 #[test]
 fn short_items_cost_at_most_30_percent_more_on_24_cpus() {
     let measured = [2, 8, 24].map(|cpus| measure(cpus, Kind::Default, Load::Short, 1));

@@ -25,9 +25,10 @@ pub(crate) fn current_cpu() -> Option<usize> {
 }
 
 /// Affinity belongs to threads, so the CPUs of the main thread stand for the CPUs of the process. `taskset` and the
-/// parent process set the affinity of the main thread, and cpusets change it. The CPUs of the calling thread do not
-/// count, because the calling thread may have pinned itself. While the main thread sleeps, all of its CPUs may be
-/// offline. In this case the CPUs of the cpuset count, because the system moves the main thread to these when it wakes.
+/// parent process set the affinity of the main thread, and cpusets change it. The function ignores the CPUs of the
+/// calling thread, because the calling thread may have pinned itself. While the main thread sleeps, all of its CPUs may
+/// be offline. The function then returns the CPUs of the cpuset, because the system moves the main thread to these CPUs
+/// when the main thread wakes.
 pub(crate) fn process_cpus() -> io::Result<CpuSet> {
     let cpus = main_thread_cpus()?;
     if cpus.is_empty() { cpuset_cpus() } else { Ok(cpus) }
@@ -37,7 +38,7 @@ pub(crate) fn watched_cpus() -> Option<CpuSet> {
     main_thread_cpus().ok()
 }
 
-/// Returns the CPUs of the main thread that are online. There may be none while the main thread sleeps.
+/// Returns the CPUs of the main thread that are online. The result may be empty while the main thread sleeps.
 fn main_thread_cpus() -> io::Result<CpuSet> {
     if let Some(cpus) = machine::present_cpus() {
         return Ok(cpus);
@@ -46,20 +47,20 @@ fn main_thread_cpus() -> io::Result<CpuSet> {
     thread_cpus(unsafe { libc::getpid() })
 }
 
-/// Returns the CPUs of the process's cpuset that are online. A new thread asks for all CPUs, and the system gives it
-/// those of the cpuset.
+/// Returns the CPUs of the process's cpuset that are online. For this purpose, makes a thread that asks for all CPUs.
+/// The system gives this thread only the CPUs of the cpuset.
 fn cpuset_cpus() -> io::Result<CpuSet> {
     let (tell, told) = mpsc::channel();
     let asking = move || {
         let asked = pin_thread(0, &(0..CpuSet::LIMIT).collect()).and_then(|()| thread_cpus(0));
-        // The calling thread waits for the answer.
+        // The message is received, because the calling thread waits for it.
         drop(tell.send(asked));
     };
     thread::spawn("cpus".to_owned(), None, asking)?;
     told.recv().unwrap_or_else(|_| Err(io::ErrorKind::Other.into()))
 }
 
-/// Binds the calling thread to one CPU. Uses `core_affinity` only for CPUs that fit into the mask of that crate,
+/// Binds the calling thread to one CPU. Uses the crate `core_affinity` only for CPUs that fit into the crate's mask,
 /// because the crate panics for other CPUs.
 pub(crate) fn pin_to_cpu(cpu: usize) -> bool {
     if machine::current().is_none() && cpu < libc::CPU_SETSIZE as usize {
@@ -84,7 +85,8 @@ fn bind_made_up(thread: Tid, cpus: &CpuSet) -> io::Result<()> {
     }
 }
 
-/// The lowest `ThreadId` of a thread of a made-up machine. The numbers of the system's threads are always lower.
+/// The lowest number of a thread of a made-up machine (a simulation for tests). The numbers of the system's threads are
+/// always lower.
 const MADE_UP: pid_t = 1 << 28;
 
 /// A thread, identified by its number in the system or in its made-up machine.
@@ -135,7 +137,7 @@ fn pin_thread(tid: pid_t, cpus: &CpuSet) -> io::Result<()> {
     Mask::of(cpus).bind(tid)
 }
 
-/// CPUs in the form that system calls take.
+/// A set of CPUs in the form that system calls take.
 pub(in crate::sys) struct Mask(Vec<c_ulong>);
 
 impl Mask {
@@ -211,7 +213,8 @@ mod tests {
         });
     }
 
-    /// spec: E2.1: the cpuset has the CPUs of the process, and a pinned caller neither limits them nor is moved.
+    /// spec: E2.1: even if the caller is pinned to one CPU, the cpuset has all CPUs of the process. The caller stays
+    /// pinned.
     #[test]
     fn a_pinned_thread_learns_all_cpus_of_the_cpuset() {
         in_a_thread(|| {

@@ -33,8 +33,8 @@ pub(crate) use linux::{ThreadId, current_cpu, pin_to_cpu, pin_to_set, process_cp
 #[cfg(not(all(target_os = "linux", not(cmwq_portable))))]
 pub(crate) use portable::{ThreadId, current_cpu, pin_to_cpu, pin_to_set, process_cpus, watched_cpus};
 
-/// Returns the CPUs to assume if `process_cpus` fails: from CPU 0 on, as many CPUs as the process may use, but at least
-/// one.
+/// Returns the CPUs that the caller assumes if `process_cpus` fails. The set has as many CPUs as the process may use,
+/// but at least one. The CPUs of the set are numbered from 0 on.
 pub(crate) fn assumed_cpus() -> CpuSet {
     (0..thread::available_parallelism().map_or(1, NonZeroUsize::get)).collect()
 }

@@ -19,7 +19,7 @@ pub(crate) fn watched_cpus() -> Option<CpuSet> {
     None
 }
 
-/// A thread that cannot be bound.
+/// A thread, which cannot be bound to CPUs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ThreadId;
 

@@ -24,7 +24,7 @@ pub(super) fn word() -> Option<&'static AtomicU64> {
     // Linux refuses `NO_ADVICE`. An emulator that accepts `NO_ADVICE` ignores all advice, so it would not clear the
     // page. For example, qemu's user emulation of other architectures accepts `NO_ADVICE`.
     if advised(NO_ADVICE) || !advised(libc::MADV_WIPEONFORK) {
-        // SAFETY: as above.
+        // SAFETY: the page was mapped above, and no reference to it exists.
         unsafe { libc::munmap(page, length) };
         return None;
     }

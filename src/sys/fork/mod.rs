@@ -1,9 +1,9 @@
 //! Detection of forks: each object records the process that made it.
 //!
-//! A forked child has a copy of its parent's memory, but of the parent's threads, it has only the thread that forked.
-//! According to the copied memory, threads that do not exist in the child may hold locks, or may have begun to wait. So
-//! each object that relies on threads records the process that made it ([`Origin`]), and checks this record before it
-//! takes a lock or waits.
+//! A forked child has a copy of its parent's memory, but only one of the parent's threads: the thread that forked. The
+//! copied memory may contain locks that are held, and waits that were begun, by threads that do not exist in the child.
+//! So each object that relies on threads records the process that made it ([`Origin`]), and checks this record before
+//! it takes a lock or waits.
 //!
 //! Contract of a *word*: the word keeps the value that a process stores in it, and is 0 in every process that is forked
 //! afterwards. To check its record, an object reads the word with one relaxed load. One load suffices, because a child
@@ -78,14 +78,15 @@ fn find_word() -> &'static AtomicU64 {
     // stays mapped and unused.
     match WORD.compare_exchange(ptr::null_mut(), ours, Ordering::AcqRel, Ordering::Acquire) {
         Ok(_) => word,
-        // SAFETY: as in `word`.
+        // SAFETY: the exchange failed, so the pointer is not null, and points to a word that is never freed. Acquire
+        // pairs with the release of the exchange that installed the word, so this thread sees the word initialised.
         Err(theirs) => unsafe { &*theirs },
     }
 }
 
-/// A value that exists once in each process, and is made when it is first used. A child makes its own value. A child
-/// that used the parent's value could wait for ever for a thread of the parent that was making this value at the time
-/// of the fork. The parent's value stays in memory for the objects that refer to it.
+/// A value that exists once in each process, and is made when it is first used. A child makes its own value. At the
+/// time of the fork, a thread of the parent may have been making the parent's value. A child that used the parent's
+/// value could wait for that thread for ever. The parent's value stays in memory for the objects that refer to it.
 pub(crate) struct PerProcess<T: 'static>(AtomicPtr<Place<T>>);
 
 struct Place<T> {
@@ -129,7 +130,7 @@ impl<T: Send + Sync> PerProcess<T> {
         }
     }
 
-    /// Installs a place for this process, if the pointer still has the value `seen`.
+    /// Makes a place for this process's value, and installs the place if the pointer still has the value `seen`.
     #[cold]
     fn install(&self, seen: *mut Place<T>) {
         let place = Box::into_raw(Box::new(Place { origin: Origin::here(), value: OnceLock::new() }));
@@ -187,8 +188,8 @@ mod tests {
             assert!(testkit::emulator().is_some(), "Linux 4.14");
             testkit::skip("emulated", "the emulator does not empty pages");
         }
-        // The portable word may be the word that this process uses. So the test stores no other value than that of the
-        // word in use.
+        // The portable word may be the word that this process uses. So the test stores only the value that the
+        // process's word already has.
         let here = Origin::here().0;
         for word in of_linux.into_iter().chain([portable::word()]) {
             word.store(here, Ordering::Relaxed);

@@ -229,7 +229,7 @@ impl Machine {
 
     fn wait_for_turn(&self, mut inner: Guard<'_>, me: Tid) {
         if let Some(lock) = held().filter(|_| !self.fine) {
-            // If another thread of the machine needed the lock, it would wait for the lock without giving the baton
+            // If another thread of the machine needed the lock, that thread would wait for it without giving the baton
             // away.
             inner.fail(format!("a thread gives the baton away while it holds {lock}"));
         }
@@ -331,7 +331,7 @@ impl Place {
 }
 
 impl Drop for Place {
-    /// Ends the machine's thread of this place, if the system could not make the thread.
+    /// Marks the thread of this place as ended, if the system could not make the thread.
     fn drop(&mut self) {
         if !self.taken {
             self.machine.inner.lock().schedule.end(self.tid);
@@ -340,7 +340,7 @@ impl Drop for Place {
 }
 
 impl Drop for Me {
-    /// Ends the thread, unless it is the main thread, which has already ended.
+    /// Marks the thread as ended, unless it is the main thread.
     fn drop(&mut self) {
         if self.tid != 0 {
             let mut inner = self.machine.enter();

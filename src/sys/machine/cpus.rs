@@ -1,8 +1,9 @@
 //! The CPUs of a machine: which thread has each CPU, and for how long.
 //!
-//! A thread that becomes ready gets an idle CPU of its mask. A thread *burns* while it uses its CPU for some time. A
-//! burning thread shares its CPU in time slices with the threads that wait for this CPU. A thread with a *claim* gets a
-//! CPU before all threads without a claim, and immediately takes the CPU of a burning thread without a claim.
+//! A thread that becomes ready gets an idle CPU of its mask, which is the set of CPUs on which the thread may run. A
+//! thread *burns* while it uses its CPU for some time. A burning thread shares its CPU in time slices with the threads
+//! that wait for this CPU. A thread with a *claim* gets a CPU before all threads without a claim, and immediately takes
+//! the CPU of a burning thread without a claim.
 
 #![forbid(unsafe_code)]
 
@@ -119,8 +120,8 @@ impl Schedule {
         self.set_slices();
     }
 
-    /// Makes each thread that burns share its CPU with the threads that wait for this CPU. A waiting thread with a
-    /// claim gets the CPU immediately.
+    /// Makes each thread that *burns* (uses its CPU for some time) share this CPU with the threads that wait for it. A
+    /// waiting thread with a claim gets the CPU immediately.
     fn set_slices(&mut self) {
         for cpu in 0..self.cpus.len() {
             let Some(thread) = self.burner(cpu) else { continue };
@@ -139,7 +140,8 @@ impl Schedule {
         self.cpus[cpu].filter(|thread| matches!(self.threads[*thread].state, State::Burns(_)))
     }
 
-    /// Makes the thread stop burning, because the time for which it was to burn is over.
+    /// Makes the thread stop burning, because the time for which it was to burn is over. The thread keeps its CPU,
+    /// unless it belongs to another process.
     pub(super) fn burn_ends(&mut self, thread: Tid) {
         self.account(thread);
         self.threads[thread].left = Duration::ZERO;
@@ -149,7 +151,7 @@ impl Schedule {
         }
     }
 
-    /// Ends the slice of the thread on this CPU.
+    /// Ends the time slice of the thread that uses this CPU.
     pub(super) fn slice_ends(&mut self, cpu: usize) {
         self.slices[cpu] = false;
         if self.burner(cpu).is_some() && self.waits_for(cpu).is_some() {

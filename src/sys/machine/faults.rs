@@ -66,7 +66,7 @@ impl Faults {
 
     /// Returns the latest end of a period without new threads. Considers only periods that have begun and that end
     /// before [`Time::NEVER`]. A period of `no_threads_from` has begun if it has refused a thread. The returned time
-    /// may lie in the future. If no period counts, returns the start of the run.
+    /// may lie in the future. If there is no such period, returns the start of the run.
     pub(super) fn threads_since(&self, now: Time) -> Time {
         let begin = Time::default();
         let ranges = self.plan.no_threads_during.iter().map(|times| (begin + times.start, begin + times.end));
@@ -84,8 +84,8 @@ impl Faults {
         chosen | (rates.filter(|(_, rate)| self.random.u32(0..1000) < *rate).count() > 0)
     }
 
-    /// Returns whether the plan makes this run of an item panic. The text of `item` has the names of the item and of
-    /// its queue.
+    /// Returns whether the plan makes this run of an item panic. The text of `item` contains the names of the item and
+    /// of its queue.
     pub(super) fn panics(&mut self, item: &impl ToString) -> bool {
         !self.plan.panics.is_empty() && is_chosen(&self.plan.panics, &mut self.runs, &item.to_string())
     }

@@ -9,8 +9,8 @@
 //! if a thread's compare-and-exchange fails, the thread repeats it at once, and then succeeds. On a real CPU, too, a
 //! failed exchange leaves the line in the CPU's own cache, and the next attempt comes long before the line could reach
 //! another CPU. If each attempt had to wait for all other CPUs instead, one of these CPUs would change the value in the
-//! meantime. Under this rule, of 80 CPUs that repeat a compare-and-exchange, all but one would fail in each round, and
-//! the line would move 80 times for each change.
+//! meantime. If 80 CPUs repeated a compare-and-exchange and each attempt had to wait in this way, all but one would
+//! fail in each round. The line would move 80 times for each change of the value.
 //!
 //! The model covers the crate's atomics and locks, and the ends of worklists and waiting lists. The model does not
 //! cover the memory that the locks protect, the reference counts, or the workers' own lists. Threads that need no CPU

@@ -110,8 +110,8 @@ impl<T> DerefMut for MutexGuard<'_, T> {
 }
 
 impl<T> MutexGuard<'_, T> {
-    /// Clears the lock's owner, and then releases the lock. In the other order, another machine could hold the lock
-    /// while a thread of this machine still sees its own machine as the owner.
+    /// Clears the lock's owner, and then releases the lock. In the other order, a thread of another machine could
+    /// already hold the lock while a thread of this machine still reads that the owner is its own machine.
     fn release(&mut self) {
         self.lock.owner.store(0, Ordering::Relaxed);
         self.guard = None;

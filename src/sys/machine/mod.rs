@@ -3,14 +3,14 @@
 //! The threads are real, but only one of them runs at a time: the thread that has the *baton*. At a *point*, the
 //! machine may give the baton to another thread that has a CPU. A thread that waits through this crate gives the baton
 //! away, until it is woken or its waiting time is over. If every thread waits, the machine's time moves on. So a run
-//! takes no more real time than its steps take, and the same seed gives the same run.
+//! takes no more real time than its steps take. The same seed gives the same run.
 //!
 //! There are two kinds of machines. [`run`] makes a machine for the crate's own unit tests. On such a machine, each
 //! access to an atomic or a lock of the crate is a point ([`Config::fine`]). [`run_watched`] makes a machine for the
 //! tests of users, and notices if a run hangs. On a watched machine, points are only at operations of the crate and at
-//! wake-ups, and a thread that reaches a point holds no lock of the crate. On such a machine, the order of
-//! events depends on nothing but the seed. With the feature `testing`, the crate's atomics are those of the standard
-//! library. As long as the process has no machine, a thread pays one load for each step.
+//! wake-ups, and a thread that reaches a point holds no lock of the crate. On a watched machine, the order of events
+//! depends on nothing but the seed. With the feature `testing`, the crate's atomics are those of the standard library.
+//! As long as the process has no machine, each step costs a thread one load of an atomic.
 //!
 //! The threads that a thread of the machine makes through this crate belong to the machine, too. All other threads of
 //! the process have the system's CPUs and time. On a machine, user code can use the CPU with [`burn`], wait with
@@ -108,14 +108,14 @@ pub(crate) const MAY_EXIST: bool = true;
 
 thread_local! {
     static ME: RefCell<Option<Me>> = const { RefCell::new(None) };
-    /// Whether the thread skips its points at the moment, because it must keep the baton.
+    /// Whether the thread passes its points without giving the baton away, because it must keep the baton for now.
     static QUIET: Cell<bool> = const { Cell::new(false) };
 }
 
 /// The number of machines in this process. A thread that belongs to a machine always reads at least 1.
 static MACHINES: AtomicUsize = AtomicUsize::new(0);
 
-/// Returns whether the process has a machine. Without a machine, a thread pays only this load.
+/// Returns whether the process has a machine. Without a machine, a call costs a thread only this load.
 #[inline(always)]
 fn any() -> bool {
     MACHINES.load(Ordering::Relaxed) != 0

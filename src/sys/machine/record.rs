@@ -21,17 +21,17 @@ pub(super) struct Record {
     /// The number of older events, which the record has dropped.
     forgotten: usize,
     threads: BTreeMap<Tid, Doing>,
-    /// For each lock, by its address, the threads that hold it.
+    /// For the address of each lock, the threads that hold the lock.
     holders: BTreeMap<usize, Vec<Tid>>,
-    /// The panics of items, except those panics of which a thread has been told.
+    /// The panics of items, except the panics of which a thread was told.
     pub(super) panics: Vec<Panic>,
 }
 
 /// The present activity of a thread.
 #[derive(Default, Debug)]
 struct Doing {
-    /// The items that the thread runs, in the order in which they began. While an item joins another item, its thread
-    /// may run the other item.
+    /// The items that the thread runs, in the order in which they began. While an item waits in `join` for another
+    /// item, the waiting thread may run the other item.
     items: Vec<Item>,
     waits: Option<Waits>,
     /// The thread's id in the system.
@@ -146,12 +146,12 @@ impl Record {
         (self.events.iter().cloned().collect(), self.forgotten)
     }
 
-    /// Returns the items that panicked, if no thread has been told of the panic.
+    /// Returns the items of whose panics no thread was told.
     pub(super) fn untold_panics(&self) -> Vec<String> {
         self.panics.iter().map(|panic| panic.item.clone()).collect()
     }
 
-    /// Removes the last panic that `which` selects, because a thread was told of it.
+    /// Removes the last panic that `which` selects, because a thread was told of this panic.
     pub(super) fn panic_is_told(&mut self, which: impl Fn(&Panic) -> bool) {
         if let Some(at) = self.panics.iter().rposition(which) {
             self.panics.remove(at);
@@ -253,7 +253,7 @@ impl Inner {
         text
     }
 
-    /// Returns a line about threads that wait for each other in a circle, or an empty text.
+    /// Returns a line about threads that wait for each other in a circle. If there are none, returns an empty text.
     fn circle(&self) -> String {
         let starts = self.record.threads.keys();
         let found = starts.filter_map(|start| self.way_back(*start, *start, &mut Vec::new())).next();
@@ -312,7 +312,8 @@ impl Inner {
         format!("{steps} steps were taken, and no time passes: {thread} does not come to an end")
     }
 
-    /// Returns a line about the threads that could go on if this thread gave the baton away, or an empty text.
+    /// Returns a line about the threads that could go on if this thread gave the baton away. If there are none, returns
+    /// an empty text.
     pub(super) fn interrupted(&self, thread: Tid) -> String {
         let could = |other: &Tid| *other != thread && self.schedule.threads[*other].state == State::Runs;
         let others = (0..self.schedule.threads.len()).filter(could);

@@ -20,12 +20,12 @@ const PARKS: u32 = 100;
 pub(super) enum Rests {
     /// Never. Only another thread, or the timer of the thread's own sleep, wakes the thread.
     No,
-    /// When no other thread can take a step, and another thread has taken a step since the sleeping thread last looked
+    /// When no other thread can take a step, if another thread has taken a step since the sleeping thread last checked
     /// whether its wait is over.
     UntilItLooks,
     /// When no other thread can take a step.
     UntilQuiet,
-    /// When no other thread can take a step, and time has passed more than this many times since the machine was made.
+    /// When no other thread can take a step, and the machine has let time pass more often than this number says.
     UntilTimePasses(u64),
 }
 
@@ -46,7 +46,8 @@ impl Schedule {
         }
     }
 
-    /// Notes that a thread takes a step. Chores are no steps, because a thread performs them while it waits.
+    /// Notes that a thread takes a step. A *chore* (a function that a thread calls at intervals while it waits) is no
+    /// step, because the thread's wait goes on.
     pub(super) fn takes_a_step(&mut self, thread: Tid) {
         if thread == 0 && !self.threads[thread].keeps_house {
             self.alone = 0;
@@ -86,7 +87,7 @@ impl Schedule {
         }
     }
 
-    /// Wakes the threads that wait until no other thread can take a step. Returns whether it has woken a thread.
+    /// Wakes the threads that wait until no other thread can take a step. Returns whether a thread was woken.
     pub(super) fn rouse(&mut self) -> bool {
         let looks =
             std::mem::take(&mut self.changed) && self.rouse_those(|rests, _| rests == Rests::UntilItLooks);
@@ -99,7 +100,7 @@ impl Schedule {
     }
 
     /// Wakes the threads that wait for time to pass, because no time will pass any more. The woken threads see a
-    /// timeout. Returns whether it has woken a thread.
+    /// timeout. Returns whether a thread was woken.
     pub(super) fn rouse_in_vain(&mut self) -> bool {
         let waits = |thread: &Thread| matches!(thread.rests, Rests::UntilTimePasses(_));
         self.threads.iter_mut().filter(|thread| waits(thread)).for_each(|thread| thread.timed_out = true);

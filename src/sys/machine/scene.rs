@@ -38,7 +38,7 @@ pub(crate) fn pause(time: Duration) {
 }
 
 /// From now on, the calling thread's machine refuses this many of a thousand attempts to make a thread. A machine
-/// without a seed refuses none.
+/// without a seed refuses no attempt.
 pub(crate) fn refuse_threads(of_a_thousand: u32) {
     with(|machine, _| machine.inner.lock().schedule.refuses = of_a_thousand)
         .expect("the thread belongs to a machine");
@@ -164,14 +164,14 @@ pub(crate) fn stays_awake(time: Duration) -> Option<bool> {
     })
 }
 
-/// Returns `None`, because only the crate's own tests know machines with costs.
+/// Returns `None`, because only machines of the crate's own tests have costs.
 #[cfg(not(test))]
 pub(crate) fn stays_awake(_time: Duration) -> Option<bool> {
     None
 }
 
-/// Notes that the calling thread accesses this address. Then makes the thread burn until its CPU has the address's
-/// cache line. Does nothing if the machine has no [costs](super::Costs).
+/// Notes that the calling thread accesses this address. Then makes the thread use its CPU until this CPU has the
+/// address's cache line. Does nothing if the machine has no [costs](super::Costs).
 #[cfg(test)]
 #[inline(always)]
 pub(crate) fn touch(address: usize, writes: bool) {

@@ -36,7 +36,7 @@ pub(crate) struct Config {
     pub(crate) seed: Option<u64>,
     /// With a seed and [`Order::Random`], the machine chooses the next thread anew at this many of a thousand points.
     pub(crate) switches: u32,
-    /// The time for which a thread burns before it gives its CPU to a thread that waits for this CPU.
+    /// The time for which a thread uses its CPU before it gives this CPU to a thread that waits for it.
     pub(crate) slice: Duration,
     /// The longest time from the wake-up of a thread until the thread is ready. Without a seed, this time is zero.
     pub(crate) latency: Duration,
@@ -53,7 +53,7 @@ pub(crate) struct Config {
     /// same seed need not give the same run, because the cache lines are those of real addresses.
     #[cfg(test)]
     pub(crate) costs: Option<super::lines::Costs>,
-    /// The number of steps without any time passing after which a run counts as endless.
+    /// A run counts as endless after this number of steps during which no time passes.
     pub(crate) endless: u64,
     /// If time passes this many times without a step of the main thread, a run counts as restless: it never comes to
     /// an end.
@@ -124,7 +124,7 @@ pub(super) struct Thread {
     pub(super) is_foreign: bool,
     /// Whether the thread has a claim, which means that it gets a CPU before all threads without a claim.
     pub(super) claims: bool,
-    /// The time for which the thread still has to burn.
+    /// The time for which the thread still has to use its CPU.
     pub(super) left: Duration,
     pub(super) cpu_time: Duration,
     pub(super) sleeps: u64,
@@ -147,9 +147,9 @@ pub(super) struct Thread {
 pub(super) enum Timer {
     /// The thread's sleep with this number is over.
     Wakes(Tid, u64),
-    /// The thread's burn with this number is over.
+    /// The thread's burn (its use of a CPU) with this number is over.
     Burnt(Tid, u64),
-    /// The thread on this CPU has used up its slice.
+    /// The thread on this CPU has used up its time slice.
     Slice(usize),
     /// The thread was woken, and is ready now.
     Woken(Tid),
@@ -168,7 +168,7 @@ pub(super) struct Schedule {
     pub(super) cpus: Vec<Option<Tid>>,
     /// The CPUs on which no thread may run at the moment.
     pub(super) away: CpuSet,
-    /// For each CPU, whether a timer is set for the end of a slice.
+    /// For each CPU, whether a timer is set for the end of a time slice.
     pub(super) slices: Vec<bool>,
     /// The threads that wait for a CPU. An idle CPU goes to the first of them that may run on it.
     pub(super) ready: VecDeque<Tid>,
@@ -187,8 +187,8 @@ pub(super) struct Schedule {
     steps: u64,
     /// The number of times that time has passed.
     pub(super) moves: u64,
-    /// The number of times that time has passed since the main thread last took a step. If the main thread looks
-    /// whether its wait is over and finds nothing, this is no step.
+    /// The number of times that time has passed since the main thread last took a step. The main thread takes no step
+    /// if it only checks whether its wait is over, and then continues to wait.
     pub(super) alone: u64,
     /// The time at which a thread that does not keep house last took a step, and the value of `moves` at that time.
     pub(super) quiet_since: (Time, u64),
@@ -202,7 +202,7 @@ pub(super) struct Schedule {
     /// The lowest rank so far.
     lowest: i64,
     /// The thread that has just yielded. If the order is not random, this thread takes the next step only if no other
-    /// thread can.
+    /// thread can take a step.
     yielded: Option<Tid>,
     pub(super) faults: Faults,
 }
@@ -336,7 +336,8 @@ impl Schedule {
         self.fill();
     }
 
-    /// Decides which thread takes the next step at a point of `thread`. Returns this next thread if it is not `thread`.
+    /// Decides which thread takes the next step when `thread` is at a point. Returns the chosen thread, or `None` if
+    /// `thread` itself goes on.
     pub(super) fn switches(&mut self, thread: Tid) -> Option<Tid> {
         self.steps += 1;
         self.points += 1;
@@ -357,7 +358,7 @@ impl Schedule {
     }
 
     /// Takes the CPU from the thread, and puts the thread behind those that wait for a CPU. Unless the order is random,
-    /// this thread takes the next step only if no other thread can.
+    /// this thread takes the next step only if no other thread can take a step.
     pub(super) fn yields(&mut self, thread: Tid) {
         self.steps += 1;
         self.leave_cpu(thread);
@@ -370,8 +371,8 @@ impl Schedule {
         self.steps >= self.config.endless
     }
 
-    /// Returns whether the run is restless, which means that it does not come to rest. At the end of time, no timer can
-    /// move the clock on, so a thread that sleeps again and again never comes to rest.
+    /// Returns whether the run is restless, which means that it does not come to rest. When the clock has reached
+    /// [`Time::NEVER`], no timer can move it on. So a thread that sleeps again and again then never comes to rest.
     pub(super) fn is_restless(&self) -> bool {
         self.alone > self.config.restless || self.now == Time::NEVER
     }

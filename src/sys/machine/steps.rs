@@ -81,18 +81,18 @@ pub(crate) fn keeps_house(only: bool) {
     with(|machine, me| machine.enter().schedule.threads[me].keeps_house = only);
 }
 
-/// Adds a chore, which the threads that sleep on the calling thread's machine perform at intervals. Returns false if
-/// the thread belongs to no machine.
+/// Adds a *chore*, a function that the sleeping threads of the calling thread's machine call at intervals. Returns
+/// false if the thread belongs to no machine.
 pub(crate) fn add_chore(chore: impl FnOnce() -> Chore) -> bool {
     with(|machine, _| machine.chores.lock().push(chore())).is_some()
 }
 
-/// Returns whether the threads that sleep on the calling thread's machine have chores.
+/// Returns whether the calling thread belongs to a simulated machine that has chores.
 pub(crate) fn has_chores() -> bool {
     with(|machine, _| !machine.chores.lock().is_empty()).unwrap_or(false)
 }
 
-/// Performs the chores of the calling thread's machine, and removes the chores that are done.
+/// Calls the chores of the calling thread's machine, and removes the chores that are done.
 pub(crate) fn perform_chores() {
     let chores = with(|machine, _| machine.chores.lock().clone()).unwrap_or_default();
     let is_done = |chore: &Chore| chore();
@@ -273,7 +273,7 @@ pub(crate) fn released(lock: usize) {
     });
 }
 
-/// The name of threads that user code makes, without their number.
+/// The beginning of the name of each thread that user code makes. The thread's number follows.
 const SPAWNED: &str = "spawned thread";
 
 /// Returns the name of the next thread that user code makes. The threads are numbered in the order in which they are
@@ -366,8 +366,8 @@ pub(crate) fn no_more_faults() {
     });
 }
 
-/// Waits until the machine reaches the step at which the calling thread shuts the executors down. Returns false if the
-/// test ends before this step, or if the thread belongs to no machine.
+/// Waits until the machine reaches the step at which, as planned, the calling thread shuts the executors down. Returns
+/// false if the test ends before this step, or if the thread belongs to no machine.
 pub(crate) fn until_shutdown() -> bool {
     with(|machine, me| {
         machine.enter().schedule.faults.shuts_down = Some(me);

@@ -25,8 +25,8 @@ const COMPUTES: u32 = 10;
 /// The number of times that the watcher looks at the machine in a period as long as the patience.
 const LOOKS: u32 = 20;
 
-/// The watcher ends the run when it has seen a thread sleep in real time at this many looks, a tenth of [`LOOKS`]. A
-/// wait for a file or a process does not count as a sleep in real time.
+/// The watcher ends the run after this many looks at which it has seen a thread sleep in real time. The number is a
+/// tenth of [`LOOKS`]. A wait for a file or a process does not count as a sleep in real time.
 const NAPS: u32 = LOOKS / 10;
 
 /// A function that tells the watcher why the run has failed.

@@ -51,8 +51,8 @@ impl Listener {
         waited.extend(rings.iter().map(|ring| waiting_for(ring.descriptor())));
         let told = match self.timer.arm(until).and_then(|()| poll(&mut waited, None)) {
             // The wait may fail because the process's limit on descriptors is now lower than the number of rings. After
-            // a failed wait, the thread sleeps for a short time without the rings, and its caller reads the rings
-            // afterwards.
+            // a failed wait, the thread sleeps for a short time without waiting for the rings. The caller of `sleep`
+            // reads the rings afterwards.
             Err(_) if !rings.is_empty() => poll(&mut waited[..2], Some(REFUSED)),
             told => told,
         };

@@ -6,7 +6,7 @@ use std::io;
 use crate::policy::time::Time;
 use crate::sys::switches::Ring;
 
-/// A listener, which cannot be made on these systems.
+/// A listener. On these systems, no value of this type exists.
 #[derive(Debug)]
 pub(super) enum Listener {}
 

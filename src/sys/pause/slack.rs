@@ -9,7 +9,8 @@ use libc::{c_long, c_ulong};
 /// The smallest slack that this module sets. All values of this module are in nanoseconds.
 const LEAST: c_long = 1000;
 
-/// The slack that a thread had when the slack was first read. If the slack cannot be read, it is not changed.
+/// The slack that a thread had when the slack was first read. If the slack cannot be read, this module does not change
+/// the slack.
 #[derive(Debug)]
 pub(super) struct Slack(OnceLock<c_long>);
 

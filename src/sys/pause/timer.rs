@@ -19,9 +19,10 @@ const STOPPED: u64 = u64::MAX;
 /// A timer of the system (timerfd). The timer's descriptor becomes ready when the time has come, and stays ready until
 /// the timer is armed anew.
 ///
-/// The timer stays armed from one sleep to the next. So after a sleep that ended early, the next sleep until the same
-/// time changes no timer. In a virtual machine, each change of a CPU's timer can cost a call of the hypervisor. A
-/// system call with a timeout changes a CPU's timer twice. The timer slack of the thread does not delay this timer.
+/// The timer stays armed from one sleep to the next. If a sleep ends early and the next sleep has the same end time,
+/// the thread does not arm the timer again. In a virtual machine, each change of a CPU's timer can cost a call of the
+/// hypervisor. A system call with a timeout changes a CPU's timer twice. The timer slack of the thread does not delay
+/// this timer.
 #[derive(Debug)]
 pub(super) struct Timer {
     timer: File,

@@ -1,10 +1,10 @@
-//! Records of context switches through `perf_event_open`. Each event belongs to one thread, on whichever CPU the thread
-//! runs, and measures nothing. The kernel writes the event's records into a ring of one page, and this code reads the
+//! Records of context switches through `perf_event_open`. Each event belongs to one thread, follows this thread to any
+//! CPU, and measures nothing. The kernel writes the event's records into a ring of one page, and this code reads the
 //! ring.
 //!
-//! This code calls the interface through libc, because it needs only a dozen numbers of a stable interface. The crates
-//! for this interface offer much more, but only on four to seven architectures. The events measure nothing in the
-//! kernel (`exclude_kernel`), so the system permits them if `perf_event_paranoid` is at most 2.
+//! This code calls the interface through libc, because the code needs only about a dozen constants of a stable
+//! interface. The crates for this interface offer much more, but only on four to seven architectures. The events
+//! measure nothing in the kernel (`exclude_kernel`), so the system permits them if `perf_event_paranoid` is at most 2.
 
 #![allow(
     unsafe_code,
@@ -42,7 +42,7 @@ struct Attributes {
 const TYPE_SOFTWARE: u32 = 1;
 const SOFTWARE_DUMMY: u64 = 9;
 
-// The numbers of the bits of `flags`, in the order in which C declares the bits.
+// The positions of bits in `flags`, counted in the order in which C declares the bits.
 const EXCLUDE_KERNEL: u32 = 5;
 const EXCLUDE_HYPERVISOR: u32 = 6;
 const WATERMARK_IS_BYTES: u32 = 14;
@@ -50,8 +50,8 @@ const SAMPLE_ID_ALL: u32 = 18;
 const CONTEXT_SWITCH: u32 = 26;
 
 /// The fields that the kernel writes at the end of each record, one word each: thread, time, id, stream, CPU and
-/// identifier. Of these fields, this code reads only the CPU. The fields other than the CPU only give the records the
-/// [length](super::parity) that the ring needs.
+/// identifier. Of these fields, this code reads only the CPU. The other fields only make the records as
+/// [long](super::parity) as the ring needs.
 const TRAILER: u64 = 1 << 1 | 1 << 2 | 1 << 6 | 1 << 9 | 1 << 7 | 1 << 16;
 
 /// The offset of the CPU's number in a record, in bytes. The number has four bytes, and follows the header and four
@@ -88,9 +88,10 @@ pub(crate) struct Ring {
     read: u64,
     thread: ThreadId,
     parity: Parity,
-    /// A second event, which wakes a listener for the first record. The second event exists only if the first record is
-    /// expected to be an *out* (the thread gives its CPU away), because the ring itself does not wake a listener for
-    /// this out. `None` after the first record. The pages are dropped before their event.
+    /// A second event, which wakes a listener at the first record, and its pages. The second event exists only if the
+    /// first record is expected to be an *out* (the thread gives its CPU away), because the ring's own event does not
+    /// wake a listener at this out. `None` after the first record. The pages come first, so that they are dropped
+    /// before their event.
     first: Option<(Pages, OwnedFd)>,
     /// The last record that was read, with its CPU. `None` if no record was read so far, or if the kernel may have
     /// dropped a later record.

@@ -3,20 +3,20 @@
 //! * `Ring::attach(thread, runs) -> io::Result<Ring>`: records the switches of `thread` from now on. `runs` says
 //!   whether the caller believes that the thread is running now. A thread that waits for the caller's own CPU is not
 //!   running. If `runs` is wrong, the thread's first sleep may go unnoticed, or a listener may be woken when the thread
-//!   gets a CPU. The call fails if the system does not permit or does not know records of switches, or has no
-//!   descriptor or lockable memory left.
+//!   gets a CPU. The call fails if the system does not know records of switches, or does not permit such records. The
+//!   call also fails if no descriptor or no lockable memory is left.
 //! * `Ring::drain(tell) -> io::Result<()>`: removes the records that were written since the last call, and passes them
 //!   to `tell` in order.
-//! * `Ring::is_awake_on() -> Option<usize>`: the CPU of the last record, or `None` if that record is of a sleep. The
-//!   result is also `None` if there is no record so far, or if a later record may have been lost. The result describes
-//!   the thread at the time of the last `drain`.
+//! * `Ring::is_awake_on() -> Option<usize>`: the CPU of the last record, or `None` if the last record says that the
+//!   thread began to sleep. The result is also `None` if there is no record so far, or if a later record may have been
+//!   lost. The result describes the thread at the time of the last `drain`.
 //! * `Ring::is_primed()`: whether a thread that waits for the ring's descriptor will be woken when the recorded thread
 //!   next gives its CPU away. While `is_primed` returns false, the recorded thread's next sleep may go unnoticed. Until
 //!   `is_primed` returns true, the caller must read the thread's state and drain the ring, once after attaching and
 //!   then about every millisecond.
 //! * `Ring::is_over()`: whether a listener has seen that the thread has ended.
-//! * `permitted() -> io::Result<Readiness>`: succeeds if the calling thread could attach to a thread now. As long as
-//!   the `Readiness` exists, attaching is quick. Without a `Readiness`, a system that records no thread needs
+//! * `permitted() -> io::Result<Readiness>`: succeeds if the calling thread could attach a ring to a thread now. As
+//!   long as the `Readiness` exists, attaching is quick. Without a `Readiness`, a system that records no thread needs
 //!   milliseconds for the first attachment.
 //!
 //! A ring wakes a listener (see [`Pause`](super::pause::Pause)) when the thread gives its CPU away, but not when the

@@ -23,12 +23,12 @@
 //!   on. This watermark is right if the first record is an in, as for a thread that sleeps or waits for the listener's
 //!   own CPU. But with each pair of records, the mark falls one byte further behind the end. After [`RECORD`] pairs,
 //!   the mark has fallen behind by the length of a record, and an in would wake the listener. To postpone this wake-up,
-//!   the records are made as long as the kernel permits.
+//!   the code requests records that are as long as the kernel permits.
 //!
-//! If the next out will not wake the listener, or the next in will, the ring is replaced. The last record tells how the
-//! new ring begins: an out follows an in, and an in follows an out. If the thread switches before the new ring exists,
-//! the new ring begins with the wrong kind of record. The code notices the wrong kind at the next wake-up, because
-//! [`Parity`] computes the kernel's state from the records.
+//! The ring is replaced if the next out will not wake the listener, or if the next in will wake the listener. The last
+//! record tells how the new ring begins: an out follows an in, and an in follows an out. If the thread switches before
+//! the new ring exists, the new ring begins with the wrong kind of record. The code notices the wrong kind at the next
+//! wake-up, because [`Parity`] computes the kernel's state from the records.
 
 /// The length of a record of a switch, in bytes.
 pub(super) const RECORD: u64 = 56;
@@ -91,8 +91,8 @@ impl Parity {
         end - mark > self.watermark
     }
 
-    /// Returns whether the next out will wake the listener, and no in before this out will. Returns true before the
-    /// first record.
+    /// Returns whether the next out will wake the listener, and no in will wake the listener before this out. Returns
+    /// true before the first record.
     pub(super) fn is_primed(&self) -> bool {
         let wakes = |records: u64| self.wakes(self.end + records * RECORD, self.mark);
         match self.next {
@@ -113,8 +113,8 @@ impl Parity {
 mod tests {
     use super::*;
 
-    /// Simulates a kernel that writes the records `life`, each of which is `i` or `o`. Returns the records that wake
-    /// the listener.
+    /// Simulates a kernel that writes the records `life`, each of which is an in (`i`) or an out (`o`). Returns the
+    /// records that wake the listener.
     fn woken_by(parity: &mut Parity, life: &str) -> String {
         let mut woken = String::new();
         for record in life.chars() {

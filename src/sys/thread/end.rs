@@ -4,8 +4,8 @@
 //! their registration. C++ registers its destructors in the same list. So the destructor that a thread registers first
 //! runs last.
 //!
-//! A thread that calls `exit` also runs its thread-local destructors, but does not end there. So the code for the end
-//! is armed only after the thread's body has ended.
+//! A thread that calls `exit` also runs its thread-local destructors, but goes on running after these destructors. So
+//! the code for the end is armed only after the thread's body has ended.
 
 use std::cell::Cell;
 use std::io;
@@ -56,8 +56,9 @@ where
     Ok(thread)
 }
 
-/// The place where a thread that has ended and the thread that made it bring their parts together. The thread that
-/// comes first leaves its part here for the other thread.
+/// The place where the thread that ends and its maker bring together the function `end` and the thread's handle. The
+/// thread that ends has the function, and its maker has the handle. The thread that comes first leaves its value here
+/// for the other thread.
 enum Meeting<E> {
     Neither,
     Made(JoinHandle<()>),
@@ -89,8 +90,8 @@ impl<E: FnOnce(JoinHandle<()>) + 'static> Drop for Arms<E> {
         let (origin, meeting, end) = (self.origin, Arc::clone(&self.meeting), self.end.take());
         let act = move || {
             if origin.is_forked() {
-                // The thread that made the ending thread exists only in the parent, and may have held locks, which stay
-                // locked in this child.
+                // The maker of the ending thread exists only in the parent process. If the maker held locks at the
+                // fork, these locks stay locked in this child.
                 return mem::forget((meeting, end));
             }
             if let Some(end) = end {

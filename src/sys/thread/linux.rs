@@ -121,7 +121,7 @@ pub(crate) fn process_nice() -> io::Result<i32> {
 }
 
 fn nice_of(thread: u32) -> io::Result<i32> {
-    // −1 is also a nice level, and only errno distinguishes it from a failure. So errno is cleared first.
+    // −1 is also a nice level, and only errno distinguishes this level from a failure. So errno is cleared first.
     // SAFETY: errno's address is valid, and its value belongs to the calling thread. `getpriority` takes plain numbers.
     let (nice, errno) = unsafe {
         *libc::__errno_location() = 0;

@@ -6,8 +6,8 @@
 //!   first 15 bytes, up to a NUL. The standard library keeps the former name.
 //! * `process_nice() -> io::Result<i32>`: the nice level of the process's main thread.
 //! * `set_slice(slice) -> io::Result<()>`: sets the time slice of the calling thread, and of the threads that it makes
-//!   from then on. A thread runs for its slice without a break, even if another thread waits for its CPU. Linux before
-//!   6.12 ignores slices.
+//!   from then on. A thread runs for its slice without a break, even if another thread waits for the same CPU. Linux
+//!   before 6.12 ignores slices.
 //! * `SignalsBlocked`: while a value of this type exists, threads made by the calling thread start with their signals
 //!   blocked.
 //! * `SignalMask`: the signals that a thread blocks. `of_main_thread() -> io::Result<Self>` and `of_this_thread()` read
@@ -77,7 +77,8 @@ pub(crate) fn spawn(
 pub(crate) fn join(thread: JoinHandle<()>, until: Until) -> Result<(), JoinHandle<()>> {
     match machine::wait_for_end(thread.thread().id(), until.time()) {
         Some(false) => Err(thread),
-        // The thread has run the last of its code, and has left the machine. So the thread ends without delay.
+        // The thread has run the last of its code, and no longer belongs to the made-up machine. So the thread ends
+        // without delay.
         Some(true) => system::join(thread, Until::FOREVER),
         None => system::join(thread, until),
     }
@@ -129,7 +130,7 @@ pub(crate) fn park_timeout(timeout: Duration) -> bool {
     })
 }
 
-/// Makes the system show the calling thread by the name with which it was made.
+/// Makes the system show the calling thread under the name with which the thread was made.
 pub(crate) fn take_own_name() {
     if let Some(name) = std::thread::current().name() {
         set_name(name);
@@ -149,7 +150,7 @@ pub(crate) fn number() -> u64 {
     machine::current().map_or_else(|| NUMBER.try_with(|number| *number).unwrap_or(0), |thread| thread as u64)
 }
 
-/// Lets the system run another thread on this CPU, if one waits for it.
+/// Lets the system run another thread on this CPU, if another thread waits for this CPU.
 #[allow(clippy::disallowed_methods, reason = "to be fair to other work, not to wait for its progress")]
 pub(crate) fn yield_now() {
     if machine::yield_now() {

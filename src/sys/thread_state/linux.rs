@@ -13,7 +13,7 @@ use crate::sys::affinity::ThreadId;
 use crate::sys::lossy;
 use crate::sys::machine::{self, Tid};
 
-/// The low bits of a clock id that stand for the CPU time of one thread, as the scheduler counts it.
+/// The low bits of the id of a clock that shows one thread's CPU time, as the scheduler counts this time.
 const THREAD_SCHED: libc::clockid_t = 6;
 
 /// The position of the CPU's field in a line of `/proc/…/stat`, counted from the state's field.
@@ -39,7 +39,8 @@ impl Eye {
             Self::Real(file) => file,
             Self::MadeUp(thread) => return told(machine::seen(*thread)),
         };
-        // The line of the file fits into this array, because it has about fifty numbers, most of which are small.
+        // The line of the file fits into this array, because the line contains about fifty numbers, most of which are
+        // small.
         let mut line = [0; 1024];
         match file.read_at(&mut line, 0) {
             Ok(length) => parse(&line[..length]),

@@ -8,7 +8,8 @@
 //! * `hwloc` reads all sources. This reader needs the feature `hwloc`.
 //! * `sysfs` reads this machine from Linux's `/sys`, and `synthetic` reads descriptions. Without the feature `hwloc`,
 //!   the crate uses `sysfs` and `synthetic`, and XML is an error.
-//! * If the system tells nothing but its CPUs, the crate assumes that these CPUs share everything but their cores.
+//! * If the system tells only the numbers of its CPUs, the crate assumes that each CPU is a core, and that all CPUs
+//!   share one cache and one node.
 
 use std::error::Error;
 use std::fmt;
@@ -49,8 +50,9 @@ pub enum TopologySource {
     ///
     /// hwloc probes the machine, and reads its own environment variables, such as `HWLOC_XMLFILE`. Without the feature
     /// `hwloc`, the crate reads Linux's `/sys`. On other systems, the crate assumes that the machine has one cache and
-    /// one node. It assumes the same, and logs a warning, if the process may use a CPU that the description lacks. This
-    /// is so in a container whose `/sys` shows fewer CPUs than the process may use.
+    /// one node. The crate also assumes one cache and one node, and logs a warning, if the process may use a CPU that
+    /// the description lacks. This happens, for example, in a container whose `/sys` shows fewer CPUs than the process
+    /// may use.
     #[default]
     Probe,
     /// A description in [hwloc's synthetic format](https://www.open-mpi.org/projects/hwloc/doc/v2.3.0/a00354.php), such

@@ -122,7 +122,7 @@ fn nodes_by_place(machine: &Machine, total: usize) -> Result<Vec<usize>, Malform
         first,
         cpus,
     }));
-    // The nearest node of a CPU comes last, so that its number replaces those of the CPU's other nodes.
+    // The nearest node of a CPU comes last, so that its number replaces the numbers of the CPU's other nodes.
     nodes.sort_by_key(|node| Reverse((node.cpus, node.number)));
     let mut places = vec![0; total];
     for node in nodes {

@@ -28,7 +28,7 @@ pub(super) fn read(root: &Path) -> Result<Option<Vec<Cpu>>, Cause> {
     for cpu in online.iter() {
         let folder = folder.join(format!("cpu{cpu}"));
         let topology = folder.join("topology");
-        // Kernels before 5.3 have only the files with the second names.
+        // Kernels before 5.3 have only the second file of each list.
         cores.add(cpu, &online, &topology, &["core_cpus_list", "thread_siblings_list"])?;
         outer.add(cpu, &online, &topology, &["package_cpus_list", "core_siblings_list"])?;
         for cache in data_caches(&folder.join("cache"))? {

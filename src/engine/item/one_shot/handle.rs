@@ -37,7 +37,8 @@ pub(super) struct Operations {
 pub(crate) struct RawHandle<T> {
     head: NonNull<Head>,
     operations: &'static Operations,
-    /// The address of the item's lane. The address is only compared with other addresses, and never dereferenced.
+    /// The address of the item's lane: its shard's limiter, or a bh context that several shards share. The address is
+    /// only compared with other addresses, and never dereferenced.
     limiter: *const Limiter,
     /// The parts of the handle that only items with options need. `None` for all other items.
     extra: Option<Box<Extra>>,
@@ -90,8 +91,8 @@ impl<T> RawHandle<T> {
         self.state().load().is_finished()
     }
 
-    /// Does the same as [`is_finished`](Self::is_finished). This function serves calls of user code, which may come
-    /// in a loop.
+    /// Does the same as [`is_finished`](Self::is_finished). User code calls this function, maybe in a loop. So on a
+    /// made-up machine (a simulation), another thread may run first.
     pub(crate) fn has_finished(&self) -> bool {
         machine::step();
         self.is_finished()
@@ -186,15 +187,15 @@ impl<T> RawHandle<T> {
     }
 
     /// Refuses a wait if the calling item would wait for itself. A deadline ends the wait for an item that has not
-    /// begun, even if that item cannot get a slot. The calling item has begun, so a deadline does not end a wait for
-    /// the calling item.
+    /// begun, even if that item cannot get a slot. But a deadline does not end a wait for the calling item itself,
+    /// because that item has begun.
     fn check_wait(&self) -> Result<(), WaitError> {
         if self.has_deadline() && !self.state().load().has_begun() {
             return Ok(());
         }
         match waits::check_one_shot(self.item(), self.limiter) {
-            // The item has ended since the caller's check. The ended item holds no slot any more, so the calling item
-            // may seem to block the lane alone. But the wait is over.
+            // The awaited item has ended since the caller's check, so the wait is over. The awaited item has given its
+            // slot back, so the calling item may seem to hold all slots of the lane.
             Err(WaitError::WouldDeadlock) if self.is_finished() => Ok(()),
             answer => answer,
         }
@@ -261,8 +262,8 @@ impl<T> RawHandle<T> {
     }
 
     /// If the token is cancelled and the item has not begun, cancels the item. Returns whether this call has cancelled
-    /// the item. If it has not, a cancel of the token will wake the task. If the item had not begun, the token's
-    /// deadline will also wake the task.
+    /// the item. If this call has not cancelled the item, a later cancel of the token will wake the task. The token's
+    /// deadline will also wake the task, unless the item had begun before this call.
     #[cold]
     fn poll_token(&mut self, waker: &Waker) -> bool {
         let has_begun = self.state().load().has_begun();
@@ -272,7 +273,8 @@ impl<T> RawHandle<T> {
         let Some(token) = &extra.token else { return false };
         if !extra.waker.as_ref().is_some_and(|known| known.will_wake(waker)) {
             extra.watch = token.on_cancel(waker.clone());
-            // If the deadline passes after this check, the manager finds the waker due.
+            // If the deadline passes after this check of the token, the new waker is due at once, and the manager finds
+            // it.
             let timers = extra.timers.as_ref().filter(|_| !has_begun && !token.is_cancelled());
             extra.alarm = timers.map(|timers| TimedWaker::set(timers, token.deadline(), waker.clone()));
             extra.waker = Some(waker.clone());
@@ -281,7 +283,7 @@ impl<T> RawHandle<T> {
         reason.is_some_and(|reason| self.cancel_for(reason))
     }
 
-    /// Returns whether this cancelled item had passed its deadline.
+    /// Returns whether the item was cancelled because its deadline had passed.
     pub(crate) fn is_late(&self) -> bool {
         self.state().load().is_late()
     }

@@ -53,7 +53,7 @@ fn a_child_leaves_a_parent_that_has_lost_its_handles() {
     assert_eq!(first.strong_count(), 0, "the tokens between are gone");
     root.cancel();
     assert!(before.is_cancelled() && last.is_cancelled());
-    // A chain of tokens whose root has lost its handles, too.
+    // In this chain of tokens, the root has lost its handles, too.
     let mut last = Token::new(Time::NEVER);
     for _ in 0..1000 {
         last = last.child(Time::NEVER);

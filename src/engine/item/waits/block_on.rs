@@ -25,7 +25,7 @@ impl Parker {
     fn sleep(&self) {
         let _says = machine::waits_for("a wake-up of its task");
         while !self.take() {
-            // The wait has no time limit, so the answer is always true.
+            // The sleep has no time limit, so its result is always true.
             wait::sleep(self.key(), || self.0.load(Ordering::Acquire) == 0, Until::FOREVER);
         }
     }

@@ -3,10 +3,10 @@
 //! This module first checks whether the wait can end, and then waits under a *blocking guard*, through which a worker
 //! tells its pool that it blocks. Every build refuses a wait for the caller's own item. Every build also refuses a wait
 //! for an item that needs a slot, if the caller and items that cannot end before the caller hold all slots that the
-//! awaited item can get. A wait for an item that needs a slot is permitted if the awaited item's token ends it, because
-//! the token is cancelled or has a deadline. A debug build also refuses a wait that closes a cycle of items that wait
-//! for each other. See `register`. A thread that is not a worker has no item, so the checks of this module refuse none
-//! of the thread's waits.
+//! awaited item can get. But a wait for an item that needs a slot is permitted if the awaited item's token is cancelled
+//! or has a deadline, because the token then ends the wait. A debug build also refuses a wait that closes a cycle of
+//! items that wait for each other. See `register`. A thread that is not a worker has no item, so the checks of this
+//! module refuse none of the thread's waits.
 
 pub(crate) mod block_on;
 pub(crate) mod register;
@@ -86,8 +86,8 @@ pub(crate) fn search(until: Until, is_over: impl Fn() -> bool) -> bool {
 /// Waits for the target on behalf of a task. `watch` keeps the alarm, and returns false if the wait is over.
 ///
 /// A task that is not ready holds no thread, so an item may poll the task and end before the task is ready. But an item
-/// that polls the task under [`block_on`](block_on::block_on) cannot end before the task. Only under `block_on`, `poll`
-/// calls `check`, which refuses a wait of the calling item that could never end.
+/// that polls the task under [`block_on`](block_on::block_on) cannot end before the task. So `poll` calls `check` only
+/// under `block_on`. `check` refuses a wait of the calling item that could never end.
 pub(crate) fn poll(
     origin: Origin,
     check: impl FnOnce() -> Result<(), WaitError>,
@@ -121,7 +121,7 @@ pub(crate) fn check_one_shot(item: *const Header, limiter: *const Limiter) -> Re
     refuse_if(|worker| worker.items().any(is_own) || is_blocked(worker, limiter))
 }
 
-/// Refuses a wait for an item that still has to pass this lane, if the caller would wait for itself.
+/// Refuses a wait for an item that needs a slot of this lane (see `Shard::lane`), if the caller would wait for itself.
 pub(crate) fn check_lane(limiter: *const Limiter) -> Result<(), WaitError> {
     refuse_if(|worker| is_blocked(worker, limiter))
 }
@@ -167,8 +167,8 @@ fn executes(worker: &WorkerThread, work: &WorkItem) -> bool {
     worker.items().any(|current| std::ptr::eq(current.item, std::ptr::from_ref(work).cast()))
 }
 
-/// Refuses a wait for a submission of a reusable item, if the caller would wait for itself. The caller has taken
-/// `signal` and `timer` from the item at one time. The timer may have fired since.
+/// Refuses a wait for a submission of a reusable item, if the caller would wait for itself. The caller has read
+/// `signal` and `timer` from the item in one step. The timer may have fired since.
 pub(crate) fn check_submission(
     work: &WorkItem,
     signal: &Signal,
@@ -200,8 +200,8 @@ pub(crate) fn check_submission(
     })
 }
 
-/// Refuses a wait of the calling thread if the thread is a worker and `never_ends` is true. None of the worker's items
-/// can end before the wait.
+/// Refuses a wait of the calling thread if the thread is a worker for which `never_ends` returns true. None of the
+/// items in [`WorkerThread::items`] can end before the wait.
 #[inline]
 fn refuse_if(never_ends: impl FnOnce(&WorkerThread) -> bool) -> Result<(), WaitError> {
     match worker_thread::with_current(|worker| worker.is_some_and(never_ends)) {
@@ -210,9 +210,9 @@ fn refuse_if(never_ends: impl FnOnce(&WorkerThread) -> bool) -> Result<(), WaitE
     }
 }
 
-/// Returns whether the caller's items block this lane, so that no other item can pass the lane before one of them ends.
-/// The caller's items are those that cannot end before the caller's wait. Besides the slot of its present run, an item
-/// may have a slot for its next run.
+/// Returns whether the caller's items hold all slots of this lane (see `Shard::lane`). If they do, no other item of the
+/// lane can run before one of the caller's items ends. The caller's items are those that cannot end before the caller's
+/// wait. Besides the slot of its present run, an item may have a slot for its next run.
 fn is_blocked(worker: &WorkerThread, lane: *const Limiter) -> bool {
     let is_in_lane = |current: &Current| std::ptr::eq(current.lane(), lane);
     let slots = |current: Current| u64::from(is_in_lane(&current)) + u64::from(keeps_slot(&current, lane));
@@ -242,8 +242,9 @@ pub(super) fn are_all_slots_held(queue: &Queue, limiter: &Limiter, held: impl Fn
     word.active() >= max && limiter.cell.in_flight() > 0 && word.active() <= held()
 }
 
-/// Returns the items that cannot end before the caller. In contrast to [`WorkerThread::items`], returns an item only
-/// once even if its thread, which waits for a fork of the item, runs a part of this fork.
+/// Returns the items that cannot end before the caller. In contrast to [`WorkerThread::items`], returns each item only
+/// once. `WorkerThread::items` returns an item more than once if the item's thread waits for a fork of the item, and
+/// runs a part of this fork.
 fn distinct_items(worker: &WorkerThread) -> impl Iterator<Item = Current> {
     let is_first = move |n: usize, item: &Current| {
         !worker.items().take(n).any(|earlier| std::ptr::eq(earlier.item, item.item))

@@ -2,32 +2,32 @@
 //! waiting items.
 //!
 //! An item is registered while it waits without a timeout. A wait for a one-shot that has a deadline and has not begun
-//! ends at the deadline, because the waiting thread then cancels the one-shot. The register treats a wait that a
-//! deadline ends as one that always ends, even if the one-shot belongs to a scope that the waiting item has opened. An
-//! item is also registered while it has an open scope, because the item cannot end before the scope ends. Before a wait
-//! begins, [`policy::waits`](crate::policy::waits) decides under the register's lock whether the wait would ever end.
-//! So a cycle is found when the last of its waits is about to begin. The wait at the end of a scope is not checked, but
-//! each spawn into the scope is checked. The only other event that is checked is that a waiting item is given a slot
-//! for its next run. If the item is then stuck, the register logs a report, and the item keeps waiting. If a lowered
-//! limit makes a wait endless, the register notices it only at one of its later checks.
+//! ends at the deadline, because the waiting thread then cancels the one-shot. The register assumes that the one-shot's
+//! deadline ends this wait, even if the one-shot belongs to a scope that the waiting item has opened. An item is also
+//! registered while it has an open scope, because the item cannot end before the scope ends. Before a wait begins,
+//! [`policy::waits`](crate::policy::waits) decides under the register's lock whether the wait would ever end. So a
+//! cycle is found when the last of its waits is about to begin. The wait at the end of a scope is not checked, but each
+//! spawn into the scope is checked. The register checks one other event: a waiting item is given a slot for its next
+//! run. If the item is then stuck, the register logs a report, and the item keeps waiting. If a lowered limit makes a
+//! wait endless, the register notices this only at a later check.
 //!
 //! **No false reports.** A wait is refused only if it would never end by itself. Only a cancel of an awaited item could
 //! end a refused wait. The decision never rests on outdated facts, for these reasons:
 //!
-//! * Before a registered item ends, or returns from its wait, its worker takes the item out of the register. For this,
-//!   the worker needs the register's lock. So while the decision is made under the lock, the worker still executes the
-//!   same item. The item holds the same slots, and keeps its limiter, its queue and its target in memory.
-//! * A wait can be over before the worker of the waiting item has noticed its end. So the register keeps the target of
+//! * Before a registered item ends, or returns from its wait, its worker takes the item out of the register under the
+//!   register's lock. So while another thread decides under this lock, the worker still executes the same item. The
+//!   item holds the same slots, and keeps its limiter, its queue and its target in memory.
+//! * A wait can be over before the worker of the waiting item has noticed this. So the register keeps the target of
 //!   each wait, and reads the target's present state. A one-shot that has ended, a signal that is set, or a flush that
 //!   is over blocks no item.
 //! * The counts of the limiters are read before the states of the targets. Between the two reads, slots can change
-//!   hands, except for the slots of stuck items. If stuck items hold all slots of a limiter, another item whose state
-//!   is then read as not begun has no slot, and will not get one.
+//!   hands, except for the slots of stuck items. If stuck items hold all slots of a limiter, and another item's state
+//!   is then read as not begun, that item has no slot, and will not get one.
 //! * A flush is registered after it has begun and has counted its items. The tickets for which the flush waits do not
 //!   change, and a stuck item has not reported to the flush.
 //! * The register knows an item by its address. An address is not reused while its item's function runs or a thread
 //!   waits for the item. An item leaves the roll of its scope before it is over. After the end of an item, its worker
-//!   may run a task's waker, which may wait for other items. By then, the worker's
+//!   may run a task's waker, which may wait for other items. While the waker waits, the worker's
 //!   [own address](WorkerThread::outlives) stands for the ended item.
 //!
 //! **Forks.** A forked process has a register of its own. The child does not use the parent's register, because that
@@ -86,8 +86,8 @@ pub(crate) enum Target<'a> {
 }
 
 impl Target<'_> {
-    /// Tells a made-up machine the target of the calling thread's wait. The machine remembers the target until the
-    /// returned value is dropped.
+    /// Tells a made-up machine (a simulation) the target of the calling thread's wait. The machine remembers the target
+    /// until the returned value is dropped.
     #[inline]
     pub(super) fn says(&self) -> impl Sized + use<> {
         match *self {
@@ -124,8 +124,8 @@ struct Node {
 unsafe impl Send for Node {}
 
 /// The items of a scope that have not ended. Each item is listed with its [`Need`], for which the item that opened the
-/// scope waits. A forked process leaves the roll alone, because a thread of the parent may have held the lock at the
-/// fork.
+/// scope waits. A forked process does not use the roll, because a thread of the parent may have held the roll's lock at
+/// the fork.
 #[derive(Debug)]
 pub(crate) struct Roll {
     members: Mutex<Members>,
@@ -148,8 +148,8 @@ struct Member {
 /// Takes a wait out of the register when this value is dropped.
 pub(crate) struct Registered(usize);
 
-/// Takes a lent thread out of the register when this value is dropped. The field is the address of the worker of the
-/// item that lends its thread.
+/// Takes a lent thread out of the register when this value is dropped. The field is the address of the worker whose
+/// item lends its thread.
 pub(crate) struct Lent(usize);
 
 /// Takes a scope out of the register when this value is dropped.
@@ -166,7 +166,7 @@ pub(super) fn register(target: Target<'_>) -> Result<Option<Registered>, WaitErr
     let target = unsafe { std::mem::transmute::<Target<'_>, Target<'static>>(target) };
     let mut nodes = REGISTER.lock();
     nodes.entry(worker).or_insert_with(|| Node::new(current)).target = Some(target);
-    // If a lowered limit keeps a scope of the caller open, the caller is stuck, but this wait ends.
+    // A lowered limit may keep a scope of the caller open. The caller is then stuck, although this wait ends.
     let report = report_if(&nodes, |n, node, is_blocked| {
         n == worker && node.needs_of_target(&nodes).into_iter().any(is_blocked)
     });
@@ -384,7 +384,7 @@ impl Node {
             }
             _ => false,
         };
-        // The needs of the wait come first, so that the chain of a report follows the wait.
+        // The needs of the wait come first, so that the chain in a report follows the wait, and not a scope.
         let mut needs = self.needs_of_target(nodes);
         needs.extend(members.filter(|member| !is_cancelled_in_time(member)).map(|member| member.need));
         // The item's thread may be lent to the item of another worker. The register knows the other worker's item only
@@ -444,7 +444,7 @@ fn need_of_work(item: &WorkItem, signal: &Signal, nodes: &BTreeMap<usize, Node>)
             lane.map(|lane| Need::Slot(lane.addr()))
         }
     };
-    // A later submission may have replaced the awaited one since the first read. The facts above are then about the
-    // later one.
+    // A later submission may have replaced the awaited one since the first read. The need may then be that of the later
+    // submission, and is ignored.
     need.filter(|_| item.cell.instance_of(signal) == instance)
 }

@@ -29,7 +29,7 @@ impl SignalWait {
     }
 
     /// Polls the wait, which is ready once the signal is set. If the signal is not set yet, it will wake the task of
-    /// `context`. [`poll`](super::poll) describes `check`.
+    /// `context` when it is set. [`poll`](super::poll) describes `check`.
     pub(crate) fn poll(
         &self,
         check: impl FnOnce() -> Result<(), WaitError>,

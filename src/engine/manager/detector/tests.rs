@@ -96,8 +96,8 @@ fn without_thread_states_cpu_clocks_reveal_blocks() {
     }
 }
 
-/// spec: S1.3, S2: if the manager cannot read thread states, it does not take a worker that always uses its CPU for a
-/// sleeping worker.
+/// spec: S1.3, S2: if the manager cannot read thread states, it does not mistake a worker that always uses its CPU for
+/// a sleeping worker.
 #[test]
 fn without_thread_states_a_busy_worker_does_not_count_as_asleep() {
     if PORTABLE {
@@ -131,7 +131,7 @@ fn without_thread_states_a_busy_worker_does_not_count_as_asleep() {
     let mistaken = mistaken.count();
     let is_crowded = clock::now().since(begin) > Duration::from_millis(150);
     assert!(mistaken < 5 || is_crowded, "{:?}", executor.undeclared_blockers());
-    // A worker that was taken for a sleeping worker is not found to be a hog. So on a crowded machine, the test may
+    // A worker that was mistaken for a sleeping worker is not found to be a hog. So on a crowded machine, the test may
     // need more attempts.
     let is_hog_found = || {
         work_before_another();

@@ -1,13 +1,13 @@
 //! The counter cells that one thread holds. Each cell belongs to an account, which has the counts of one shard. The
-//! thread finds a cell by its account.
+//! thread looks a cell up by the address of the cell's account.
 //!
 //! The thread's table of cells consists of sets of four places. The address of an account determines the account's set.
 //! If this set is full, the thread gives up a cell of a shard that was freed. If the set has no cell of a freed shard,
 //! the table grows, up to [`MOST_HELD`] places. A table of [`MOST_HELD`] places does not grow any more. Instead, the
-//! thread settles one cell of the set for each new cell: it adds the settled cell's counts to the cell's account. The
-//! thread settles the cells in the set's places one after the other. So a thread that alternates between a few shards
+//! thread settles one cell of the set for each new cell: it adds the settled cell's counts to the cell's account. Each
+//! time, the thread takes the next of the four positions in a set. So a thread that alternates between a few shards
 //! finds each shard's cell with a few loads. A thread that works for too many shards takes two locks for each new cell:
-//! the lock of the new account, and the lock of the account whose cell is settled.
+//! the lock of the new cell's account, and the lock of the settled cell's account.
 
 use std::ptr::NonNull;
 use std::sync::{Arc, Weak};
@@ -23,7 +23,7 @@ pub(super) const MOST_HELD: usize = 256;
 /// The number of places in a set.
 const SET: usize = 4;
 
-/// An account, known by its address. No other account gets that address as long as any thread holds a cell of this
+/// Identifies an account by its address. No other account gets that address as long as any thread holds a cell of this
 /// account.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct AccountId(NonNull<Account>);
@@ -34,7 +34,7 @@ pub(super) struct Held {
     worker: Arc<Worker>,
     /// The table of cells. It is empty, or its number of sets is a power of two.
     places: Box<[Option<Holding>]>,
-    /// The position, within its set, of the place that was last reused because the set was full.
+    /// The place that was last reused in a full set, as a position within this set.
     turn: usize,
 }
 
@@ -56,8 +56,8 @@ impl AccountId {
         Self(account.expect("a cell was opened for an account"))
     }
 
-    /// Returns the index of the first place of the account's set in a table of this many places. When the table
-    /// doubles, the cells of set n go to the sets 2n and 2n + 1.
+    /// Returns the index at which the account's set begins in a table of this many places. When the table doubles, the
+    /// cells of set n go to the sets 2n and 2n + 1.
     #[inline]
     fn set(self, places: usize) -> usize {
         // All bits of the address are mixed, because the addresses that an allocator returns may have any pattern.
@@ -115,7 +115,7 @@ impl Held {
         let places = (2 * self.places.len()).max(SET);
         let former = std::mem::replace(&mut self.places, (0..places).map(|_| None).collect());
         for held in former.into_iter().flatten().filter(|held| !held.is_over()) {
-            // The new set has a free place, because it gets cells from only one former set.
+            // The new set has a free place, because all its cells come from one former set.
             let place = self.place_for(AccountId::of_held(&held));
             self.places[place] = Some(held);
         }
@@ -176,7 +176,7 @@ mod tests {
     }
 
     /// spec: O1.11 (counters' memory): a thread that alternates between a few shards keeps most of their cells. The
-    /// number of cells that it keeps depends on the accounts' addresses.
+    /// number of cells that the thread keeps depends on the accounts' addresses.
     #[test]
     fn a_thread_keeps_most_cells_of_a_few_shards() {
         let (mut held, accounts) = (held(), accounts(MOST_HELD / 4));
@@ -204,9 +204,9 @@ mod tests {
         assert!(accounts.iter().all(|account| counted(account) == (3, 3)));
     }
 
-    /// spec: O1.11 (counters' memory): the cells of shards that were freed make room for other cells. If at no time
-    /// more shards exist than a set has places, the table does not grow. The addresses of the accounts do not matter
-    /// for this.
+    /// spec: O1.11 (counters' memory): the cells of shards that were freed make room for other cells. The table does
+    /// not grow if the number of shards never exceeds the number of places in a set. This holds for any addresses of
+    /// the accounts.
     #[test]
     fn cells_of_freed_shards_take_no_room() {
         let mut held = held();

@@ -22,7 +22,7 @@ use crate::engine::worker::shared::Worker;
 use super::Account;
 use super::held::{AccountId, Held};
 
-/// The course of a worker's item, as far as the worker's word shows it.
+/// The course of a worker's item, as far as the worker's state word shows the course.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Course {
     /// The item has not slept for long.
@@ -33,7 +33,8 @@ pub(crate) enum Course {
     Interrupted,
 }
 
-/// The counts and windows of a worker. Only the worker's own thread uses the meter.
+/// The counts of a worker's items, and the windows in which the worker measures CPU time. Only the worker's own thread
+/// uses the meter.
 pub(crate) struct Meter {
     held: RefCell<Held>,
     worker: Arc<Worker>,
@@ -42,8 +43,7 @@ pub(crate) struct Meter {
     last: Cell<Option<Place>>,
     /// The account of the cell in `last`, or `None` if the next item begins a window.
     goes_on: Cell<Option<AccountId>>,
-    /// The place (home, away or stolen) at which the items of the present window start, as long as they belong to the
-    /// account in `goes_on`.
+    /// The place (home, away or stolen) at which items of the account in `goes_on` start during the present window.
     start: Cell<Start>,
     /// Whether the window has items of several shards.
     is_mixed: Cell<bool>,
@@ -105,7 +105,7 @@ impl Meter {
         true
     }
 
-    /// Notes the place at which the items of the present window and shard start.
+    /// Notes the place at which items of the present shard start during the present window.
     pub(crate) fn starts(&self, start: Start) {
         self.start.set(start);
     }
@@ -142,8 +142,8 @@ impl Meter {
         self.last.set(None);
         let mut held = self.held.borrow_mut();
         let cell = place_of(held.open(account));
-        // Once an account's cell is given up, another account may be made at the same address. So `met` forgets such an
-        // account.
+        // Once an account's cell is given up, another account may be made at the same address. So `met` forgets an
+        // account whose cell was given up.
         self.met.set(self.met.get().filter(|(met, _)| held.find(*met).is_some()));
         cell
     }
@@ -181,7 +181,7 @@ impl Meter {
         }
     }
 
-    /// Returns how many items of this worker are expected to take a tenth of a millisecond together.
+    /// Returns the number of this worker's items that are expected to take a tenth of a millisecond together.
     #[inline]
     pub(crate) fn span(&self) -> u32 {
         self.metering.get().span()
@@ -206,7 +206,7 @@ impl Meter {
         } else {
             let mut metering = self.metering.get();
             if metering.looked() {
-                // A full window ends before the next item and not here, because a thread may be waiting for this item.
+                // A full window does not end here but later, because a thread may be waiting for the present item.
                 self.goes_on.set(None);
             }
             self.metering.set(metering);
@@ -215,7 +215,7 @@ impl Meter {
 
     /// Notes that the coarse clock ticked while the item that began last was running.
     fn meets_last(&self) {
-        // With the number 0, the shard counts as one that has an item in this window.
+        // Because the number is 0, `met_in_window` finds that the window has an item of this account.
         self.met.set(self.last.get().map(|last| (last.account, 0)));
     }
 
@@ -226,7 +226,7 @@ impl Meter {
         }
     }
 
-    /// Gives the next item a window of its own, because this item has the turn of its queue.
+    /// Gives the next item a window of its own, which measures the CPU time of a weighted queue's turn.
     pub(crate) fn begins_turn(&self) {
         self.rests();
         self.metering.set(Metering::new());
@@ -234,7 +234,7 @@ impl Meter {
         self.used_in_turn.set(None);
     }
 
-    /// Returns whether a turn has begun and not ended.
+    /// Returns whether a turn has begun and has not ended.
     #[inline]
     pub(crate) fn is_turn(&self) -> bool {
         self.is_turn.get()
@@ -266,8 +266,8 @@ impl Meter {
     /// Reads the CPU clock, ends the window, and charges one shard for the window's CPU time. Usually, the meter
     /// charges the shard whose item began last. A mixed window has items of several shards. The meter charges a mixed
     /// window to the shard whose item was running at the last tick, if that shard has an item in the window. There is
-    /// one exception: if only an interrupted last item can have used so much CPU time, the meter charges the shard of
-    /// that item. `course` is the course of the last item, if the window ends with that item.
+    /// one exception: the meter charges the shard of the last item if this item was interrupted, and the earlier items
+    /// cannot have used so much CPU time. `course` is the course of the last item, if the window ends with that item.
     fn end_window(&self, now: Time, course: Course) {
         let total = thread_state::own_cpu_time().map(as_nanos);
         // Reading the CPU clock is a system call. A kernel that preempts lazily often preempts a thread during a system
@@ -301,8 +301,8 @@ impl Meter {
         self.publish_time(after);
     }
 
-    /// Returns the cell of the account whose item was running at the last tick, if the window is mixed and contains an
-    /// item of that account.
+    /// Returns the cell of the account whose item was running at the last tick. Returns `None` if the window is not
+    /// mixed, or has no item of that account.
     fn met_in_window<'held>(&self, held: &'held Held) -> Option<&'held CounterCell> {
         let (id, before) = self.met.get().filter(|_| self.is_mixed.get())?;
         held.find(id).map(Arc::as_ref).filter(|cell| cell.started() != before)

@@ -6,8 +6,8 @@
 //!
 //! A thread holds the cells of at most [`MOST_HELD`](held::MOST_HELD) shards. To *settle* a cell, the thread adds the
 //! cell's numbers to the account. A thread settles a cell when it needs the cell's place, and settles all of its cells
-//! when it ends. So no count is lost when a worker or a pool ends. The cell of a shard that was freed is itself freed
-//! when its thread needs the cell's place, or ends.
+//! when it ends. So no count is lost when a worker or a pool ends. After a shard was freed, a thread keeps the shard's
+//! cell until the thread needs the cell's place, enlarges its table of cells, or ends.
 //!
 //! In total, the counters take less than 0.2 KiB for each shard that exists, and about 0.1 KiB for each cell. The cells
 //! of a thread take less than 32 KiB, however many queues there are or were.
@@ -30,7 +30,7 @@ use super::shared::Worker;
 /// The counts of one shard. Each thread that runs the shard's items has its own part of these counts.
 pub(crate) type Account = counters::Account<Arc<Worker>>;
 
-/// The counts that a shard itself holds: those of rare events, and of events on threads that have no cells.
+/// The counts of rare events, and of events on threads that have no cells. A shard itself holds these counts.
 #[derive(Debug, Default)]
 pub(crate) struct Events {
     pub(crate) cpu_hogs: Count,

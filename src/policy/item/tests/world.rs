@@ -1,5 +1,5 @@
 //! A simulated world of items, their slow-path states, lists, timers and a clock. The world consists of plain data. The
-//! tests compare it with a plain model of each item.
+//! tests compare the world with a plain model of each item.
 //!
 //! In the engine, other threads can make steps after a transition has answered `Slow`, and before the thread has taken
 //! the slow-path state's lock. In this world, a step that waits for the lock is *late*, and continues at
@@ -43,13 +43,13 @@ struct Item {
     kept: Option<(ShardId, Ticket)>,
     timer: Option<Deadline>,
     disabled: u32,
-    /// The signals in the slow-path state, each given as the submission whose waiting threads it wakes.
+    /// The signals in the slow-path state. Here, a signal is the number of the submission that threads wait for.
     pending: Option<Submission>,
     running: Option<Submission>,
     /// A part of the model: the submission that has not begun to run, and its shard. The shard is `None` while a timer
     /// is armed.
     wanted: Option<(Submission, Option<ShardId>)>,
-    /// A part of the model: an entry with a lower ticket must not run the item, because flushes wait for such entries.
+    /// A part of the model: no entry with a lower ticket may run the item, because flushes wait for such entries.
     not_before: Ticket,
     /// A part of the model: the submission that a worker is running now.
     runs: Option<Submission>,
@@ -347,7 +347,7 @@ impl World {
     }
 
     fn push(&mut self, id: usize, target: Target, ticket: Ticket, queue: Queue) {
-        // If a submission begins before a flush does, the flush may treat it as an earlier submission.
+        // A flush may treat a submission that began before the flush as an earlier submission.
         let is_later = self.waiting && !target.revives;
         self.items[id].not_before = if is_later { ticket } else { 0 };
         if queue == Queue::Push {

@@ -34,8 +34,8 @@ impl World {
         &self.queue.parts
     }
 
-    /// Does what an issuer does with an item that was told to wait. This function makes its calls in the same order as
-    /// the engine.
+    /// Does what an issuer does with an item that has to wait for a slot. This function makes its calls in the same
+    /// order as the engine.
     fn bring(&self, item: Item) {
         let Some(ticket) = item.ticket else {
             self.list.borrow_mut().push_back(item);
@@ -136,9 +136,9 @@ fn a_later_item_does_not_take_the_slot_of_an_item_on_its_way() {
     });
 }
 
-/// spec: F1.6: a second flush begins after the later item was admitted. A third item, the latest, then waits for the
-/// second flush. If the later item has no slot, the issuer brings the latest item to the list before the later item.
-/// All counted items may already have ended by that time.
+/// spec: F1.6: a second flush begins after the later item was admitted. A third item, the *latest* item, then waits for
+/// the second flush. If the later item has no slot, the issuer brings the latest item to the list before the later
+/// item. By that time, all items that the flushes have counted may have ended.
 #[test]
 fn the_latest_item_does_not_take_the_slot_of_a_held_item() {
     check(2, || {

@@ -52,7 +52,8 @@ fn each_run_finds_what_its_submission_carries() {
     });
 }
 
-/// spec: I2.3: a submission uses a cancelled entry again while a worker pops this entry. The run finds the value.
+/// spec: I2.3: a submission uses a cancelled entry again while a worker pops this entry. The run finds the value of the
+/// submission.
 #[test]
 fn a_revived_entry_finds_the_value() {
     check(3, || {
@@ -99,7 +100,7 @@ fn a_cancel_returns_the_value_or_the_run_finds_it() {
 }
 
 /// spec: I2.3: an item runs with the value of its submission. Meanwhile an issuer submits the item again with another
-/// value. A thread that waits for the first run learns of its end.
+/// value. A thread that waits for the first run learns that this run has ended.
 #[test]
 fn a_value_waits_while_the_item_runs() {
     check(2, || {

@@ -66,8 +66,8 @@ fn an_item_is_moved_to_later_while_it_begins() {
     });
 }
 
-/// A worker pops the cancelled entry of an armed item while the item's timer fires. The armed item is not pending with
-/// this entry.
+/// A worker pops the cancelled entry of an armed item while the item's timer fires. The armed item is pending through
+/// its timer, and not through this entry.
 #[test]
 fn a_cancelled_entry_is_popped_while_the_timer_fires() {
     check(3, || {
@@ -99,8 +99,8 @@ fn a_timer_submits_its_item_to_another_shard() {
     });
 }
 
-/// An item runs, and holds its next entry. Then a thread moves the item to a later time, and completes the entry that
-/// the item holds.
+/// An item runs, and stores its next entry. Then a thread moves the item to a later time, and completes the entry that
+/// the item has stored.
 #[test]
 fn an_item_that_runs_and_is_pending_is_moved_to_later() {
     check(3, || {

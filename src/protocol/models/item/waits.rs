@@ -21,8 +21,8 @@ fn a_cancel_waits_for_a_run_that_submits_the_item_again() {
 }
 
 /// spec: F2.1 (waits for the last submission at call time): after the flush, the flushing thread sees what the run has
-/// written. The run submits the item again. The flush does not wait for this next submission, which never runs in this
-/// model.
+/// written. The run submits the item again. The flush does not wait for this next submission, which runs only after the
+/// end of the flush.
 #[test]
 fn a_flush_waits_for_the_run_and_not_for_the_next_one() {
     check(3, || {
@@ -113,8 +113,8 @@ fn in_an_ordered_queue_a_cancelled_entry_is_not_used_again() {
     });
 }
 
-/// spec: Q4.3: the first of an item's two entries, whose submission was cancelled, does not run the item. A thread then
-/// cancels the item and submits it again while a worker pops the second entry.
+/// spec: Q4.3: an item has two entries, and the submission of the first entry was cancelled. The first entry does not
+/// run the item. A thread then cancels the item and submits it again while a worker pops the second entry.
 #[test]
 fn in_an_ordered_queue_the_oldest_entry_is_the_cancelled_one() {
     check(3, || {

@@ -1,4 +1,4 @@
-//! The only case in which a flush waits for a later run, step by step.
+//! Shows, step by step, the only case in which a flush waits for a later run.
 //!
 //! When the flush begins, a thread has begun to queue a reusable item. So the flush waits for the entry of this thread.
 //! Then a later submission of the item runs. If a worker pops the first thread's entry during this run, the item keeps
@@ -62,7 +62,7 @@ fn a_flush_waits_for_a_later_run_that_keeps_an_entry_from_before_the_flush() {
 }
 
 /// spec: F1.2, F1.6 (no other exception): the item keeps an entry that a thread began to queue after the flush had
-/// begun. So the run can wait for the flush.
+/// begun. So the run can wait for the flush without a deadlock.
 #[test]
 fn a_flush_does_not_wait_for_a_later_run_that_keeps_an_entry_from_after_the_flush() {
     let mut world = world();
@@ -80,7 +80,7 @@ fn a_flush_does_not_wait_for_a_later_run_that_keeps_an_entry_from_after_the_flus
 }
 
 /// spec: F1.2, F1.6 (no other exception): the first thread has ended its call before the flush, and the item was
-/// cancelled. The item does not keep the cancelled entry. So the run can wait for the flush.
+/// cancelled. The item does not keep the cancelled entry. So the run can wait for the flush without a deadlock.
 #[test]
 fn a_flush_does_not_wait_for_a_later_run_beside_a_cancelled_entry() {
     let mut world = world();

@@ -1,5 +1,5 @@
-//! Tests of the scheduler's records, on systems that permit such records. On other systems, a ring cannot be attached
-//! to a thread, and the tests end.
+//! Tests of the scheduler's records, on systems that permit such records. On other systems, no ring can be attached to
+//! a thread, and the tests end without a check.
 
 #![allow(clippy::disallowed_methods, reason = "the tests watch threads that sleep, and run for some time")]
 
@@ -15,7 +15,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use testkit::skip;
 
-/// The interval at which a listener checks a ring that is not primed.
+/// The interval at which a listener checks a ring that is not primed (may not wake the listener).
 const LOOK: Duration = Duration::from_millis(1);
 const LONG: Duration = Duration::from_secs(60);
 
@@ -205,7 +205,8 @@ fn a_thread_that_has_ended_wakes_once() {
     assert_eq!(Ring::attach(thread, true).unwrap_err().raw_os_error(), Some(libc::ESRCH));
 }
 
-/// A thread leaves more records than its ring holds. The computed parity is right, no matter which records are missing.
+/// A thread leaves more records than its ring holds. Whichever records are missing, the ring computes the kernel's
+/// state correctly, and so becomes primed again (ready to wake a listener).
 #[test]
 fn a_ring_that_has_lost_records_becomes_primed_again() {
     let other = Other::new(|| (), || std::thread::sleep(Duration::from_micros(1)));

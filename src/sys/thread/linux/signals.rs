@@ -23,8 +23,8 @@ use crate::sys::{lossy, machine};
 const FAULTS: [c_int; 6] =
     [libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE, libc::SIGTRAP, libc::SIGSYS];
 
-/// Blocks the signals of the calling thread until this value is dropped. A new thread inherits the mask of its creator,
-/// and this is the only way to set the thread's mask before its first instruction.
+/// Blocks the signals of the calling thread until this value is dropped. A new thread inherits the mask of its creator.
+/// There is no other way to set the thread's mask before its first instruction.
 pub(in crate::sys::thread) struct SignalsBlocked {
     before: sigset_t,
     /// Keeps the main thread's own mask published until `drop` has restored it. `None` on other threads.
@@ -66,8 +66,9 @@ impl Drop for SignalsBlocked {
 
 /// The main thread's own mask. The main thread publishes this mask while [`SignalsBlocked`] replaces it.
 struct MainThread {
-    /// The low half is the id of the process whose main thread has its signals blocked, or 0. The high half counts the
-    /// changes of this word. A forked child has another id, so the child ignores a mask that its parent published.
+    /// The low half is the process id while the main thread has its signals blocked, and otherwise 0. The high half
+    /// counts the changes of this word. A forked child has another id, so the child ignores a mask that its parent
+    /// published.
     step: AtomicU64,
     /// The main thread's own mask, which the main thread restores when it unblocks its signals.
     before: AtomicU64,
@@ -80,7 +81,8 @@ static MAIN_THREAD: MainThread = MainThread { step: AtomicU64::new(0), before: A
 struct Told;
 
 impl Told {
-    /// Publishes the mask of the main thread, which then blocks its signals. Returns `None` on other threads.
+    /// Publishes the mask of the main thread, before the main thread blocks its signals. Returns `None` on other
+    /// threads.
     fn by_main_thread() -> Option<Self> {
         let process = std::process::id();
         (thread_id() == process).then(|| {
@@ -101,7 +103,7 @@ impl Drop for Told {
 impl MainThread {
     fn change(&self, process: u32) {
         let changes = (self.step.load(Ordering::Relaxed) >> 32).wrapping_add(1);
-        // Release: a thread that reads this step also reads the mask that was stored before the step.
+        // Release: a thread that reads this value of `step` also reads the mask that was stored before `step`.
         self.step.store(changes << 32 | u64::from(process), Ordering::Release);
     }
 
@@ -109,8 +111,8 @@ impl MainThread {
         self.step.load(Ordering::Acquire)
     }
 
-    /// Returns the mask that the main thread published in this step, or a newer mask. Returns `None` if the main thread
-    /// published no mask in this step.
+    /// Returns the mask that the main thread published with this value of `step`, or a newer mask. Returns `None` if
+    /// the main thread publishes no mask while `step` has this value.
     fn told_in(&self, step: u64) -> Option<SignalMask> {
         let tells = step as u32 == std::process::id();
         tells.then(|| SignalMask(self.before.load(Ordering::Relaxed)))
@@ -129,8 +131,8 @@ impl SignalMask {
     ///
     /// While the main thread makes a thread of this crate, it blocks its own signals and [publishes](Told) its previous
     /// mask. The main thread publishes the mask before it blocks the signals, and withdraws the published mask after it
-    /// has restored its own. So if the step is the same before and after a read, the mask that was read is the main
-    /// thread's own.
+    /// has restored its own. To publish and to withdraw a mask, the main thread changes the word `step`. So if `step`
+    /// is the same before and after a read of the mask, the mask that was read is the main thread's own.
     ///
     /// # Errors
     ///
@@ -141,7 +143,8 @@ impl SignalMask {
             return Ok(Self::of_this_thread());
         }
         // The process's main thread runs in real time, even if this thread belongs to a made-up machine (a simulation
-        // for tests). So a second run with the same seed may need another number of reads, and no read may be a point.
+        // for tests). So a second run with the same seed may need another number of reads. For this reason, no read may
+        // be a point (where the machine may switch to another thread).
         machine::quietly(Self::read_of_main_thread)
     }
 
@@ -154,8 +157,8 @@ impl SignalMask {
                 return Ok(mask);
             }
             match parse(&lossy::read("/proc/self/status")?) {
-                // The system's lock on the mask orders the accesses to the step and to the mask. The main thread stores
-                // a step before it blocks its signals, and this thread loads the step again after it has read the mask.
+                // The system's lock on the mask orders the accesses to `step` and to the mask. The main thread stores
+                // `step` before it blocks its signals, and this thread loads `step` again after it has read the mask.
                 Shown::Blocks(mask) if MAIN_THREAD.step() == step => return Ok(Self(mask)),
                 Shown::Blocks(_) | Shown::Changes => std::thread::yield_now(),
                 Shown::Nothing => break,
@@ -176,7 +179,7 @@ impl SignalMask {
         Self((1..=64).filter(|signal| blocks(*signal)).fold(0, |mask, signal| mask | 1 << (signal - 1)))
     }
 
-    /// Makes this the mask of the calling thread.
+    /// Sets the mask of the calling thread to this mask.
     pub(crate) fn take_on(self) {
         let mut set = MaybeUninit::<sigset_t>::uninit();
         // SAFETY: `sigemptyset` initialises the set before the other calls read it. With a null pointer, the
@@ -192,20 +195,20 @@ impl SignalMask {
     }
 }
 
-/// A mask is read at most this many times while it changes. One read takes about 20 µs.
+/// A thread reads a changing mask at most this many times. One read takes about 20 µs.
 const LOOKS: usize = 32;
 
 /// The C library's own signals. The library blocks its own signals only for a short time, together with all other
 /// signals. The library refuses to block its own signals for the application.
 const OF_THE_LIBRARY: u64 = 1 << 31 | 1 << 32;
 
-/// The mask as the status of a thread shows it.
+/// The signal mask that a thread's file `status` in `/proc` shows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Shown {
     Blocks(u64),
     /// The C library has changed the mask for a short time.
     Changes,
-    /// The status shows no mask, or the thread has ended and may have changed its mask in its last steps.
+    /// The file shows no mask, or the thread has ended and may have changed its mask shortly before its end.
     Nothing,
 }
 

@@ -66,7 +66,7 @@ impl Tree {
                     self.list(&topology, &["core_cpus_list"], &["core_cpus"], cpus);
                     self.write(&topology, "core_id", &number.to_string());
                 }
-                // The file names of kernels before 5.3.
+                // Kernels before 5.3 have only files with these names.
                 "siblings" => {
                     self.list(&topology, &["thread_siblings_list"], &["thread_siblings"], cpus);
                     self.write(&topology, "core_id", &number.to_string());
@@ -154,8 +154,9 @@ const MACHINES: [(&str, &str, &str, &str, &str); 15] = [
         "0-3",
     ),
     ("names of old kernels", "online 0-3\nsiblings 0-1 2-3\nl2 0-3\nnode0 0-3", "0-1 2-3", "0-3", "0-3"),
-    // Two cores and two caches lack their first CPU, one core lacks its last CPU, and one core lacks all its CPUs. The
-    // sets contain the offline CPUs, as on old kernels. Newer kernels leave offline CPUs out of the sets.
+    // The first CPU of two cores and of two caches is offline. The last CPU of one core is offline, and so are all CPUs
+    // of another core. The sets contain the offline CPUs, as on old kernels. Newer kernels leave offline CPUs out of
+    // the sets.
     (
         "offline",
         "online 1-3,5,8
@@ -169,7 +170,8 @@ const MACHINES: [(&str, &str, &str, &str, &str); 15] = [
         "1-3 5 8",
         "1-3 5,8",
     ),
-    // Two fast cores with two threads each, a cluster of slow cores, and two cores without an L3 cache.
+    // This machine has two fast cores with two threads each, a cluster of slow cores, and two cores without an L3
+    // cache.
     (
         "fast and slow",
         "online 0-9

@@ -38,7 +38,8 @@ impl Script {
         self.meter.ended(|| course);
     }
 
-    /// Runs an item that starts at this place and takes a microsecond. Returns whether the meter asked for the place.
+    /// Runs an item that starts at this place and takes a microsecond. Returns whether the meter asked where the item
+    /// starts.
     fn asks(&self, account: usize, start: Start, course: Course) -> bool {
         let asks = self.meter.approaches(&self.accounts[account]);
         if asks {
@@ -155,7 +156,7 @@ fn a_place_belongs_to_the_items_of_one_shard() {
 }
 
 /// spec: O1.4 (CPU time): the items of two queues alternate, and are so short that each window has items of both. Over
-/// many ticks, each queue is charged for its share.
+/// many ticks, each queue is charged for its share of the CPU time.
 #[test]
 fn queues_whose_short_items_alternate_are_charged_for_their_shares() {
     let (used, charged) = with_scripted_clocks(|script| {
@@ -195,11 +196,11 @@ fn an_item_that_sleeps_is_charged_for_its_own_cpu_time() {
     assert_eq!(after, [micros(1050), micros(2003)], "the short items of the same window are not told apart");
 }
 
-/// spec: B3.2 (queues with backlogs share by their weights): a turn pays for the CPU time of its own item. A turn whose
-/// item does not run pays nothing.
+/// spec: B3.2 (queues with backlogs share by their weights): a turn is charged for the CPU time of its own item. A turn
+/// whose item does not run is charged for nothing.
 #[test]
 fn a_turn_is_measured_by_its_item_alone() {
-    // The coarse clock ticks during the turn's item only if 350 items come before it.
+    // The coarse clock ticks during the turn's item only if 350 items come before this item.
     for before in [100, 350] {
         let (turns, charged) = with_scripted_clocks(move |script| {
             (0..before).for_each(|_| script.burns(0, micros(1)));
