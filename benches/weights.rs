@@ -16,7 +16,7 @@
 //! * **No-ops beside a weighted queue.** On one CPU, items queue batches of 500 no-ops on a default queue. With every
 //!   twentieth batch, which is every millisecond or so, the item also queues one no-op on another queue. The figure is
 //!   the rate of no-ops if that other queue has a weight, relative to the rate if it has none. Rounds with and without
-//!   the weight alternate.
+//!   the weight alternate, on six pairs of executors.
 //! * **No-ops of a queue with a weight.** As in the figure before, but the queue of the no-ops has the weight. This
 //!   figure has no aim.
 //!
@@ -202,20 +202,30 @@ fn give_up<const N: usize>(queues: [WorkQueue; N], executor: Executor) {
 }
 
 /// Returns the rate of no-ops if their queue and the other queue have these weights. The rate is relative to the rate
-/// if neither queue has a weight. Where the memory of an executor lies changes its rate by some percent, so several
-/// pairs of executors are measured.
+/// if neither queue has a weight. An executor's rate depends by some percent on the place of its memory, so several
+/// pairs of executors are measured. All pairs exist at the same time, because a new pair would get the memory of the
+/// pair before.
 fn rate_of_no_ops(weights: [Option<u32>; 2]) -> f64 {
-    let ratios = (0..PAIRS).flat_map(|_| {
-        let (without, with) = (NoOps::new([None, None]), NoOps::new(weights));
+    let pairs = (0..PAIRS).map(|pair| {
+        if pair % 2 == 0 {
+            let without = NoOps::new([None, None]);
+            (without, NoOps::new(weights))
+        } else {
+            let with = NoOps::new(weights);
+            (NoOps::new([None, None]), with)
+        }
+    });
+    let pairs: Vec<_> = pairs.collect();
+    let ratios = pairs.iter().flat_map(|(without, with)| {
+        // The second turn of a round may find a slower clock or warmer caches, so each executor has it equally often.
         let ratios = (0..ROUNDS + 1).map(|round| {
-            // The round that comes second may find warmer caches or a slower clock, so the two take turns.
-            if round % 2 == 0 {
-                let before = without.nanos();
-                before / with.nanos()
+            let [without, with] = if round % 2 == 0 {
+                [without, with].map(NoOps::nanos)
             } else {
-                let after = with.nanos();
-                without.nanos() / after
-            }
+                let [with, without] = [with, without].map(NoOps::nanos);
+                [without, with]
+            };
+            without / with
         });
         // The first round warms up.
         ratios.skip(1).collect::<Vec<_>>()
