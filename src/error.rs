@@ -84,7 +84,7 @@ pub enum BuildExecutorError {
 impl fmt::Display for BuildExecutorError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NoCpu => write!(f, "an executor needs at least one CPU, but the given set is empty"),
+            Self::NoCpu => write!(f, "an executor needs at least one CPU, but the set of its CPUs is empty"),
             Self::UnknownCpu { cpu, known } => write!(f, "there is no CPU {cpu}; the topology has {known}"),
             Self::Cpus(_) => {
                 write!(f, "the CPUs that the process may use cannot be read; set the CPUs with `cpus`")

@@ -276,8 +276,8 @@ impl ExecutorBuilder {
     ///
     /// # Errors
     ///
-    /// Returns an error if a setting is out of range, the topology cannot be loaded, or the manager's thread cannot be
-    /// made. If the call returns an error, it has made nothing.
+    /// Returns an error if a setting is out of range, if the topology or the process's CPUs cannot be read, or if the
+    /// manager's thread cannot be made. If the call returns an error, it has made nothing.
     ///
     /// With the feature `hwloc`, a separate thread reads the machine's topology. If the system refuses that thread, the
     /// error is [`BuildExecutorError::Topology`].

@@ -135,9 +135,8 @@ mod tests {
         assert_eq!(Topology::new(described), Topology::uniform(1, 2, 1, 2));
     }
 
-    /// spec: E2.1, E2.2: a container may describe other CPUs than those on which the process may run. Then the
-    /// description is replaced. A description is not replaced because it lacks a CPU that comes or goes meanwhile, or a
-    /// CPU that the user has not chosen.
+    /// spec: E2.1, E2.2: a container may describe other CPUs than those on which the process may run. The description
+    /// is kept if it only lacks CPUs that come or go while the machine is described, or that the user has not chosen.
     #[test]
     fn a_description_that_lacks_a_cpu_of_the_process_is_replaced() {
         let cpus = |list: &str| -> CpuSet { list.parse().unwrap() };

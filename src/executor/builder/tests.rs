@@ -3,6 +3,7 @@
 use std::sync::mpsc;
 
 use crate::engine::manager::inbox::Point;
+use crate::policy::environment::MappedCpu;
 use crate::sys::sync::{AtomicUsize, Mutex, Ordering};
 use crate::{Detection, WorkQueue};
 
@@ -37,6 +38,57 @@ fn the_default_executor_uses_the_cpus_of_the_process_without_a_topology_too() {
     manager.unwrap();
     assert!(matches!(error, Some(BuildExecutorError::Topology(_))), "{error:?}");
     assert_eq!(*executor.cpus(), sys::affinity::process_cpus().unwrap());
+}
+
+/// spec: E2.1, E2.2: which CPUs the executor uses, and which CPUs of the process its environment begins with. A
+/// CPU that the process loses while the machine is described counts as a CPU of the process. So the manager finds that
+/// the CPU is lost, and it is not one of those that the executor never gives up.
+#[test]
+fn the_cpus_are_chosen_by_the_cpus_of_the_process() {
+    let cpus = |list: &str| -> CpuSet { list.parse().unwrap() };
+    let choose = |source: &TopologySource, chosen: Option<&str>, before: Option<&str>, now: Option<&str>| {
+        let now = now.map(cpus).ok_or_else(|| io::Error::other("no affinity"));
+        let process = cpus::Process { before: before.map(cpus), now };
+        let mut builder = ExecutorBuilder::new().topology(source.clone());
+        builder.cpus = chosen.map(cpus);
+        builder.choose_cpus(&Topology::flat(&cpus("0-3")), process)
+    };
+    let (probe, other) = (TopologySource::Probe, TopologySource::Synthetic("core:4 pu:1".into()));
+    for (source, chosen, before, now, mapped, process) in [
+        (&probe, None, Some("1-2"), Some("1-2,9"), &[(1, 1), (2, 2)][..], Some("1-2,9")),
+        (&probe, None, Some("1-3"), Some("1-2"), &[(1, 1), (2, 2)], Some("1-3")),
+        (&probe, Some("0,3"), Some("1-3"), Some("1-2"), &[(0, 0), (3, 3)], Some("1-3")),
+        (&probe, Some("3"), None, None, &[(3, 3)], None),
+        (&other, None, None, Some("5,7"), &[(0, 5), (1, 7), (2, 5), (3, 7)], Some("5,7")),
+        (&other, Some("2-3"), None, Some("5"), &[(2, 5), (3, 5)], Some("5")),
+    ] {
+        let found = choose(source, chosen, before, now).unwrap_or_else(|error| panic!("{error}"));
+        let found_cpus: Vec<_> = found.mapped.iter().map(|cpu| (cpu.cpu, cpu.real)).collect();
+        assert_eq!((&found_cpus[..], found.process), (mapped, process.map(cpus)), "{source:?} {chosen:?}");
+    }
+    for (source, chosen) in [(&probe, None), (&other, None), (&other, Some("2"))] {
+        let error = choose(source, chosen, None, None).err();
+        assert!(matches!(error, Some(BuildExecutorError::Cpus(_))), "{source:?} {chosen:?} {error:?}");
+    }
+    let error = |chosen| choose(&probe, chosen, None, Some("1-2")).err();
+    assert!(matches!(error(Some("")), Some(BuildExecutorError::NoCpu)));
+    assert!(matches!(error(Some("2,4")), Some(BuildExecutorError::UnknownCpu { cpu: 4, .. })));
+}
+
+/// spec: A5.6: an executor loses a CPU that the process lost between the choice of CPUs and the start of the executor.
+#[test]
+fn a_cpu_that_is_lost_while_the_executor_is_made_is_no_exception() {
+    let own = sys::affinity::process_cpus().unwrap();
+    let gone = CpuSet::LIMIT - 1;
+    let before = own.union(&CpuSet::single(gone));
+    let mapped = before.iter().map(|cpu| MappedCpu { cpu, real: cpu }).collect();
+    let chosen = ChosenCpus { mapped, process: Some(before.clone()) };
+    let (executor, manager) = ExecutorBuilder::new().assemble_on(Topology::flat(&before), chosen);
+    manager.unwrap();
+    let present = executor.inner.core.environment.present().cpus;
+    assert_eq!((present.allowed(), present.lost()), (&before, CpuSet::new()));
+    let seen = present.seen(Some(own), present.quota()).expect("a CPU is gone");
+    assert_eq!(seen.lost(), CpuSet::single(gone));
 }
 
 /// Returns a hook that refuses the first thread.

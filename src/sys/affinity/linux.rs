@@ -25,10 +25,10 @@ pub(crate) fn current_cpu() -> Option<usize> {
 }
 
 /// Affinity belongs to threads, so the CPUs of the main thread stand for the CPUs of the process. `taskset` and the
-/// parent process set the affinity of the main thread, and cpusets change it. The function ignores the CPUs of the
-/// calling thread, because the calling thread may have pinned itself. While the main thread sleeps, all of its CPUs may
-/// be offline. The function then returns the CPUs of the cpuset, because the system moves the main thread to these CPUs
-/// when the main thread wakes.
+/// parent process set the affinity of the main thread, and cpusets change it. The CPUs of the calling thread do not
+/// count, because the calling thread may have pinned itself. While the main thread sleeps, all of its CPUs may be
+/// offline. In this case the CPUs of the cpuset count. With version 2 of cgroups, the system moves the main thread to
+/// these CPUs when it wakes.
 pub(crate) fn process_cpus() -> io::Result<CpuSet> {
     let cpus = main_thread_cpus()?;
     if cpus.is_empty() { cpuset_cpus() } else { Ok(cpus) }
@@ -47,17 +47,18 @@ fn main_thread_cpus() -> io::Result<CpuSet> {
     thread_cpus(unsafe { libc::getpid() })
 }
 
-/// Returns the CPUs of the process's cpuset that are online. For this purpose, makes a thread that asks for all CPUs.
-/// The system gives this thread only the CPUs of the cpuset.
+/// Returns the CPUs of the calling thread's cpuset that are online. A new thread asks for all CPUs, and the system
+/// gives it those of the cpuset.
 fn cpuset_cpus() -> io::Result<CpuSet> {
     let (tell, told) = mpsc::channel();
-    let asking = move || {
+    let ask = move || {
         let asked = pin_thread(0, &(0..CpuSet::LIMIT).collect()).and_then(|()| thread_cpus(0));
-        // The message is received, because the calling thread waits for it.
+        // The calling thread waits for the answer.
         drop(tell.send(asked));
     };
-    thread::spawn("cpus".to_owned(), None, asking)?;
-    told.recv().unwrap_or_else(|_| Err(io::ErrorKind::Other.into()))
+    let panicked = || io::Error::other("the thread that asks for the cpuset panicked");
+    thread::spawn("cmwq/cpus".to_owned(), None, ask)?.join().map_err(|_| panicked())?;
+    told.recv().map_err(|_| panicked())?
 }
 
 /// Binds the calling thread to one CPU. Uses the crate `core_affinity` only for CPUs that fit into the crate's mask,
@@ -221,8 +222,12 @@ mod tests {
             let cpus = process_cpus().unwrap();
             let own = CpuSet::single(cpus.iter().next().unwrap());
             pin_to_set(&own).unwrap();
-            assert_eq!(cpuset_cpus().unwrap().intersection(&cpus), cpus);
+            let cpuset = cpuset_cpus().unwrap();
+            assert_eq!(cpuset.intersection(&cpus), cpus);
             assert_eq!(thread_cpus(0).unwrap(), own);
+            for cpu in cpuset.iter() {
+                pin_to_set(&CpuSet::single(cpu)).unwrap();
+            }
         });
     }
 

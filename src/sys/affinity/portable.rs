@@ -5,6 +5,7 @@ use std::io;
 use std::thread;
 
 use crate::policy::cpu_set::CpuSet;
+use crate::sys::machine;
 
 #[inline]
 pub(crate) fn current_cpu() -> Option<usize> {
@@ -12,6 +13,9 @@ pub(crate) fn current_cpu() -> Option<usize> {
 }
 
 pub(crate) fn process_cpus() -> io::Result<CpuSet> {
+    if let Some(cpus) = machine::present_cpus() {
+        return Ok(cpus);
+    }
     Ok((0..thread::available_parallelism()?.get().min(CpuSet::LIMIT)).collect())
 }
 
