@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use crate::case::{CASES, Case};
 use crate::profile::Profile;
+use crate::verdict::median;
 
 /// The time limit of a case. A case takes two seconds, or ten seconds on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -23,6 +24,13 @@ pub(crate) struct Counts {
     pub(crate) rounds: Vec<f64>,
     /// The instructions of each function.
     pub(crate) functions: Vec<(String, f64)>,
+}
+
+impl Counts {
+    /// Returns the counts of the process with the fewer instructions, of two processes that counted one operation.
+    pub(crate) fn least(self, other: Self) -> Self {
+        if median(&self.rounds) <= median(&other.rounds) { self } else { other }
+    }
 }
 
 /// The count of an operation.
@@ -97,6 +105,14 @@ fn total(text: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_process_with_the_fewer_instructions_counts() {
+        let counts = |rounds: &[f64]| Counts { rounds: rounds.to_vec(), functions: Vec::new() };
+        let (few, many) = ([9.0, 3000.0, 3001.0], [2.0, 3700.0, 3701.0]);
+        assert_eq!(counts(&few).least(counts(&many)).rounds, few);
+        assert_eq!(counts(&many).least(counts(&few)).rounds, few);
+    }
 
     #[test]
     fn the_total_is_found() {

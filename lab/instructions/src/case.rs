@@ -62,7 +62,7 @@ cases! {
     "run-spawned", [PerCpu, Default, Ordered], BETWEEN, 5.0, run_spawned, "worker: the same for a closure, and free it";
     "run-detached", [PerCpu, Default], BETWEEN, 5.0, run_detached, "worker: the same for a closure without a handle";
     "guard", [PerCpu, Default], TIMES, 5.0, guard, "item: enter and leave a guard, nothing pending";
-    "round-trip", [PerCpu, Default], TRIPS, 25.0, round_trip, "both: spawn and join, idle pool";
+    "round-trip", [PerCpu, Default], TRIPS, 15.0, round_trip, "both: spawn and join, idle pool";
 }
 
 impl Case {
@@ -74,6 +74,12 @@ impl Case {
     /// that a single thread carries out.
     pub(crate) fn bound(&self, of_one_thread: Option<f64>) -> f64 {
         of_one_thread.filter(|_| self.bound <= ONE_THREAD).unwrap_or(self.bound)
+    }
+
+    /// Returns in how many processes the operation is counted, one after the other. The least count is the result. The
+    /// system's decisions are part of the count of an operation of several threads, and differ between processes.
+    pub(crate) fn processes(&self) -> usize {
+        if self.bound <= ONE_THREAD { 1 } else { 3 }
     }
 
     /// Returns whether the name is that of this case or of its operation.
