@@ -199,7 +199,7 @@ mod tests {
         Time::default() + Duration::from_micros(micros)
     }
 
-    /// Returns what a worker knows of its last items after a rest.
+    /// Returns what a worker that has rested knows of its last items.
     fn rested(span: u32) -> Last {
         Last { span, grows: false, has_rested: true }
     }

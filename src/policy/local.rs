@@ -36,10 +36,10 @@ const SHORT: u32 = 16;
 /// While other items wait, a worker runs at most this many local items one after the other.
 const IN_A_ROW: u32 = 64;
 
-/// While other items wait, a worker runs at most this many heirs one after the other. During a row of heirs, the worker
-/// takes no item from the heirs' part of the pool's list. If rows were twice as long, another worker of the same speed
-/// would pass over this part so often that it would have to take items from the part. Both workers would then write the
-/// part's cache lines.
+/// While other items wait, a worker runs at most this many *heirs* (items that got the slots of the worker's last
+/// items) one after the other. During a row of heirs, the worker takes no item from the heirs' part of the pool's list.
+/// If rows were twice as long, another worker of the same speed would pass over this part so often that it would have
+/// to take items from the part. Both workers would then write the part's cache lines.
 const HEIRS: u32 = 32;
 
 /// A local list has at most this many items.

@@ -24,7 +24,7 @@
 //! of the executor. But only one of the items that need the lock can continue at a time.
 //!
 //! The gaps are longer for *hogs* (workers that use their CPUs for a long time without a sleep), because further
-//! threads do not help against hogs. A hog that ends does not let the pool spare one more hog. A worker whose item
+//! threads do not help against hogs. When a hog ends, the pool may spare as many workers as before. A worker whose item
 //! declares a block with a guard leaves the count without a gap.
 
 #![forbid(unsafe_code)]

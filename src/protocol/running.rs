@@ -29,9 +29,10 @@
 //!   * issuer: pushes an item; reads the word: the pool is brisk, so the issuer wakes no worker and offers nothing;
 //!   * other thread: changes the word; reads the worklist: it is empty, so this thread also wakes no worker and offers
 //!     nothing.
-//! * **Leave against short.** The manager has no room for a worker that the pool asked for. In one step, the manager
-//!   sets the short bit and learns whether a worker of the pool runs. No fence is needed, because both sides change the
-//!   same word. If the manager read the word and set the bit in two separate steps, this could happen:
+//! * **A worker leaves while the manager is short of room.** The manager has no room for a worker that the pool asked
+//!   for. In one step, the manager sets the short bit and learns whether a worker of the pool runs. No fence is needed,
+//!   because both sides change the same word. If the manager read the word and set the bit in two separate steps, this
+//!   could happen:
 //!   * manager: reads the word: a worker runs;
 //!   * worker: leaves the count; reads the word: the short bit is not set;
 //!   * manager: sets the short bit. So no worker runs, and the manager does not know this.

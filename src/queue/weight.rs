@@ -21,9 +21,10 @@ impl WorkQueueBuilder {
     /// weight. All queues without weights count as one queue with the weight 100. If only one queue has waiting items,
     /// it gets all of the pool's workers. If a queue uses less than its share, its first waiting item starts as soon as
     /// a worker of the pool has ended an item. Only the first waiting item of another queue that also uses less than
-    /// its share may start before this item. If several workers run and the items of the other queues have suddenly
-    /// become much shorter, one item of this queue may wait for some 100 ms of the other queues' CPU time. A queue
-    /// cannot save up time: it loses the share that it does not use while it has no items.
+    /// its share may start before this item. There is an exception: several workers run, and the items of the other
+    /// queues have suddenly become much shorter. Then one item of this queue may wait until the other queues have used
+    /// some 100 ms of CPU time. A queue cannot save up time: it loses the share that it does not use while it has no
+    /// items.
     ///
     /// Weights change neither the order of a queue's items nor the queue's limits. While an item waits for a slot of
     /// `max_active`, it does not compete for a worker. The pool charges items for the CPU time that they use, but not

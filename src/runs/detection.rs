@@ -88,7 +88,8 @@ struct Detective {
     paced: HashMap<String, Time>,
     /// For each pool, the number of sleepers that have come back into the count.
     returns: HashMap<String, usize>,
-    /// For each thread, its word at the last moment, whether it slept, and how many times it had slept.
+    /// What this test last saw of each thread: the thread's state word, whether the thread slept, and how many times
+    /// the thread had slept.
     before: HashMap<Tid, (WorkerState, bool, u64)>,
     overlooked: HashMap<Tid, Overlooked>,
     found: Arc<Found>,

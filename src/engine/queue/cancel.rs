@@ -25,8 +25,8 @@ use super::route;
 use super::workqueue::Queue;
 
 /// Returns the token in the cell. If the cell is empty, first makes a token, and then puts it into the cell, unless
-/// another thread was faster. While a thread makes a token, it may have to wait for a lock or, on a made-up machine,
-/// for its turn to run. Other threads do not wait for the cell during that time.
+/// another thread was faster. While a thread makes a token, it may have to wait for a lock or, on a simulated
+/// machine, until the simulation lets it run. Other threads do not wait for the cell during that time.
 fn made_outside(cell: &OnceLock<Token>, make: impl FnOnce() -> Token) -> &Token {
     cell.get().unwrap_or_else(|| {
         let token = make();

@@ -43,7 +43,7 @@ pub(crate) struct Known {
     /// shard's lists. The entry at home (if there is one) is a further entry.
     pub(crate) named: bool,
     /// Whether the entry in question has the same ticket as the entry at home. The entry in question was popped, or is
-    /// about to be pushed. The value is false if the slow-path state does not know the ticket of the entry at home, or
-    /// if the queue is ordered.
+    /// about to be pushed. The value is false if the queue is ordered, or if the slow-path state does not know the
+    /// home entry's ticket.
     pub(crate) alike: bool,
 }

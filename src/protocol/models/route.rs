@@ -169,7 +169,7 @@ fn an_issuer_that_reads_the_pool_learns_that_its_entry_is_late() {
     a_late_entry_stays_ahead(Look::AtThePool);
 }
 
-/// An entry that reaches a third pool late plugs the route. Then the route is turned away from the former pool.
+/// An entry that reaches a third pool late plugs the route. Then the route turns from the former pool to another.
 /// Although the route is plugged already, this turn pushes a marker behind the entries in the former pool. Without this
 /// marker, nothing would keep the former pool open, and held entries could overtake the entries in the former pool.
 #[test]
