@@ -202,9 +202,8 @@ fn give_up<const N: usize>(queues: [WorkQueue; N], executor: Executor) {
 }
 
 /// Returns the rate of no-ops if their queue and the other queue have these weights. The rate is relative to the rate
-/// if neither queue has a weight. An executor's rate depends by some percent on the place of its memory, so several
-/// pairs of executors are measured. All pairs exist at the same time, because a new pair would get the memory of the
-/// pair before.
+/// if neither queue has a weight. The place of an executor's memory may change its rate, so several pairs of executors
+/// are measured. All pairs exist at the same time, because a new pair would get the memory of the pair before.
 fn rate_of_no_ops(weights: [Option<u32>; 2]) -> f64 {
     let pairs = (0..PAIRS).map(|pair| {
         if pair % 2 == 0 {

@@ -14,7 +14,7 @@ use crate::sys::topology::TopologySource;
 
 /// The CPUs of the process, as read while the machine was described.
 pub(super) struct Process {
-    /// The CPUs before the description. `None` if they were not read.
+    /// The CPUs before the description. `None` if they were not read, or if the system did not tell them.
     pub(super) before: Option<CpuSet>,
     /// The CPUs after the description.
     pub(super) now: io::Result<CpuSet>,
@@ -28,7 +28,9 @@ pub(super) struct ChosenCpus {
     pub(super) process: Option<CpuSet>,
 }
 
-/// Returns a flat machine of the process's CPUs, for the default executor if the system does not describe the machine.
+/// Returns a flat machine of the process's CPUs, for the default executor if the machine cannot be described. If the
+/// system does not tell the CPUs either, the machine has as many CPUs as the process may use. The caller logs why the
+/// machine could not be described.
 pub(super) fn without_description() -> (Topology, ChosenCpus) {
     let process = process_cpus().ok();
     let cpus = process.clone().unwrap_or_else(assumed_cpus);
@@ -46,12 +48,13 @@ impl ExecutorBuilder {
         if let Some(made_up) = machine::cpus() {
             return Ok((Topology::flat(&made_up), Process { before: None, now: process_cpus() }));
         }
+        // If the system tells the CPUs only afterwards, those count alone.
         let before = process_cpus().ok();
         let topology = load()?;
         let now = process_cpus();
-        let topology = match (&before, &now) {
-            (Some(before), Ok(now)) => topology.of_process(self.cpus.as_ref(), before, now),
-            _ => topology,
+        let topology = match &now {
+            Ok(now) => topology.of_process(self.cpus.as_ref(), before.as_ref().unwrap_or(now), now),
+            Err(_) => topology,
         };
         Ok((topology, Process { before, now }))
     }
