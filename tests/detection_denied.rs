@@ -27,7 +27,7 @@ const CHILD: &str = "CMWQ_TEST_DENIED";
 
 fn builder(asked: Detection) -> ExecutorBuilder {
     let topology = TopologySource::Synthetic("core:1 pu:1".into());
-    Executor::builder().topology(topology).progress_check(Duration::from_secs(1)).detection(asked)
+    Executor::builder().topology(topology).progress_check(Duration::from_secs(10)).detection(asked)
 }
 
 /// Returns the text of the system's error of this number.

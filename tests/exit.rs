@@ -121,7 +121,7 @@ fn say(word: &str) {
 /// Returns the global executor, which has an active progress check.
 fn global() -> &'static Executor {
     static GLOBAL: OnceLock<&'static Executor> = OnceLock::new();
-    let builder = || Executor::builder().progress_check(Duration::from_secs(1));
+    let builder = || Executor::builder().progress_check(Duration::from_secs(10));
     GLOBAL.get_or_init(|| builder().build_global().unwrap().executor())
 }
 

@@ -45,7 +45,7 @@ fn my_turn() -> MutexGuard<'static, ()> {
 
 fn executor() -> Executor {
     let builder = Executor::builder().topology(TopologySource::Synthetic("l3:1 core:2 pu:1".into()));
-    builder.progress_check(Duration::from_secs(1)).build().unwrap()
+    builder.progress_check(Duration::from_secs(10)).build().unwrap()
 }
 
 /// Forks, and runs `child` in the child process. Returns the child's process id.

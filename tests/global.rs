@@ -18,7 +18,7 @@ fn the_global_executor_is_configured_once_and_used_by_default() {
     let mut results: Vec<_> = std::thread::scope(|scope| {
         let build = || {
             let builder = Executor::builder().thread_name_prefix("glob");
-            builder.progress_check(Duration::from_secs(1)).build_global()
+            builder.progress_check(Duration::from_secs(10)).build_global()
         };
         let threads: Vec<_> = (0..4).map(|_| scope.spawn(build)).collect();
         threads.into_iter().map(|thread| thread.join().unwrap()).collect()

@@ -12,7 +12,7 @@ use std::sync::Once;
 use cmwq::{Detection, Executor, TopologySource, WorkQueue};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
-use testkit::LINES;
+use testkit::{LINES, eventually};
 
 /// Keeps the log lines of this process. All tests share these lines.
 fn keep_lines() {
@@ -43,7 +43,10 @@ fn a_nice_level_that_is_denied_is_logged_once() {
     }
     let snapshot = executor.dump();
     assert!(snapshot.nice_denied && snapshot.threads >= 8, "{snapshot}");
-    let told = LINES.with(log::Level::Warn, &["nice level -20"]);
+    // The thread that was denied the level first may not have logged it yet.
+    let told = || LINES.with(log::Level::Warn, &["nice level -20"]);
+    eventually("the denial is logged", || !told().is_empty());
+    let told = told();
     assert_eq!(told.len(), 1, "{told:#?}");
 }
 

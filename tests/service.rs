@@ -225,7 +225,10 @@ fn jobs_that_do_not_end_in_time_are_reported() {
     });
     let mut text = String::new();
     service.output.read_to_string(&mut text).expect("its output ends with it");
-    assert!(text.contains("; jobs: 2 dropped, 1 running, 0 timers cancelled"), "{text}");
+    // On a busy machine, the first job may not have begun yet.
+    let ends = ["2 dropped, 1 running", "3 dropped, 0 running"];
+    let ends = ends.map(|jobs| format!("; jobs: {jobs}, 0 timers cancelled"));
+    assert!(ends.iter().any(|end| text.contains(end)), "{text}");
     assert_eq!(service.process.wait().expect("it ends").code(), Some(1));
 }
 

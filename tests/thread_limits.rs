@@ -78,7 +78,7 @@ fn in_a_cgroup_that_limits_threads() {
 /// Tests the executor in the limited process. `limit` permits so many more threads than there are now, or removes the
 /// limit.
 fn work_goes_on(limit: impl Fn(Option<usize>)) {
-    let executor = Executor::builder().progress_check(Duration::from_secs(1)).build().unwrap();
+    let executor = Executor::builder().progress_check(Duration::from_secs(10)).build().unwrap();
     let plain = WorkQueue::builder("plain").build_on(&executor).unwrap();
     let rescued = WorkQueue::builder("rescued").rescuer(true).build_on(&executor).unwrap();
     limit(Some(0));

@@ -322,6 +322,12 @@ fn the_watchdog_finds_a_stalled_pool() {
     let queue = WorkQueue::per_cpu("stuck").build_on(&executor).unwrap();
     let (go, wait) = std::sync::mpsc::channel::<()>();
     let first = queue.spawn(move || wait.recv().is_ok()).unwrap();
+    // A new worker that arrives counts as progress, so the test first waits until the spare is there.
+    let begin = Instant::now();
+    while executor.dump().pools[0].workers < 2 {
+        assert!(begin.elapsed() < Duration::from_secs(60), "the spare does not come: {}", executor.dump());
+        std::thread::sleep(Duration::from_millis(1));
+    }
     let second = queue.spawn(|| ()).unwrap();
     let socket = server.path().to_str().unwrap();
     let begin = Instant::now();

@@ -50,7 +50,7 @@ const MAX_ANSWER: usize = 1 << 24;
 /// assert_eq!(client.dump()?.queues[0].name, "mail");
 /// assert!(client.watchdog()?.stalled.is_empty());
 ///
-/// let mut client = Client::connect_timeout(server.path(), std::time::Duration::from_secs(1))?;
+/// let mut client = Client::connect_timeout(server.path(), std::time::Duration::from_secs(60))?;
 /// assert_eq!(client.hello()?.pid, std::process::id());
 /// if let Ok(mut other) = Client::to_process(1) {
 ///     println!("{}", other.dump()?);

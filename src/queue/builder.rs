@@ -175,7 +175,7 @@ impl WorkQueueBuilder {
     /// let executor = cmwq::Executor::builder().before_spawn(refuse).build()?;
     /// let queue = cmwq::WorkQueue::builder("writeback").rescuer(true).build_on(&executor)?;
     /// assert_eq!(queue.spawn(cmwq::is_rescuer)?.join()?, true);
-    /// assert_eq!((queue.counters().rescuer_calls, queue.counters().rescued), (1, 1));
+    /// assert!(queue.counters().rescuer_calls >= 1 && queue.counters().rescued == 1);
     /// # Ok(())
     /// # }
     /// ```

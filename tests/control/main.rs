@@ -69,7 +69,7 @@ impl Served {
     fn new(shape: &str) -> Self {
         let topology = TopologySource::Synthetic(shape.to_owned());
         let builder = Executor::builder().topology(topology).thread_name_prefix("served");
-        Self::by(&builder.progress_check(Duration::from_secs(1)).build().unwrap())
+        Self::by(&builder.progress_check(Duration::from_secs(10)).build().unwrap())
     }
 
     fn by(executor: &Executor) -> Self {

@@ -39,8 +39,12 @@ fn the_default_place_is_private_and_found_by_number() {
     assert_eq!((mode(&directory), mode(servers[0].path())), (0o700, 0o600));
     fs::write(directory.join("notes"), "of another program").unwrap();
 
-    let found = processes().unwrap();
-    let of_ours: Vec<_> = found.iter().filter(|process| process.pid == pid).collect();
+    // A server that does not answer for a second is not listed.
+    let mut of_ours = Vec::new();
+    eventually("both servers are listed", || {
+        of_ours = processes().unwrap().into_iter().filter(|process| process.pid == pid).collect();
+        of_ours.len() == 2
+    });
     assert_eq!(of_ours.iter().map(|process| process.prefix.as_str()).collect::<Vec<_>>(), ["one", "two"]);
     assert_eq!(of_ours[1].path, servers[1].path());
     assert_eq!(Client::to_process(pid).unwrap().hello().unwrap().prefix, "one");
@@ -131,13 +135,14 @@ fn only_sockets_of_killed_processes_are_removed() {
     let folder = std::mem::ManuallyDrop::new(Folder(std::env::var_os("XDG_RUNTIME_DIR").unwrap().into()));
     let (killed, lives) = (Serving::start(TEST, &folder), Serving::start(TEST, &folder));
     let stale = killed.socket(&folder);
-    let both = processes().unwrap().iter().filter(|process| process.path.starts_with(&folder.0)).count();
-    assert_eq!(both, 2);
+    // A server that does not answer for a second is not listed.
+    let ours = || processes().unwrap().into_iter().filter(|process| process.path.starts_with(&folder.0));
+    eventually("both servers are listed", || ours().count() == 2);
     drop(killed);
     assert!(stale.exists());
-    let left = processes().unwrap();
-    let left: Vec<_> = left.iter().filter(|process| process.path.starts_with(&folder.0)).collect();
-    assert_eq!(left.iter().map(|process| process.pid).collect::<Vec<_>>(), [lives.0.id()]);
+    eventually("the living server is listed", || ours().any(|process| process.pid == lives.0.id()));
+    let left = ours();
+    assert_eq!(left.map(|process| process.pid).collect::<Vec<_>>(), [lives.0.id()]);
     assert!(!stale.exists() && lives.socket(&folder).exists());
 
     // No thread listens on this socket. But the process of its number exists, and may be about to listen.

@@ -591,7 +591,7 @@ fn the_item_can_be_cancelled() {
     assert!(matches!(late.join(), Err(JoinError::DeadlinePassed)));
     assert_eq!((full.queue.counters().cancelled, full.queue.counters().expired), (2, 1));
     let waits = || (cmwq::cancel_token().wait_timeout(SOON), cmwq::cancel_token().check());
-    let in_time = full.queue.item(waits).within(Duration::from_millis(200)).spawn().unwrap();
+    let in_time = full.queue.item(waits).within(Duration::from_secs(2)).spawn().unwrap();
     assert_eq!(in_time.join().unwrap(), (Ok(()), Err(Cancelled::DeadlinePassed)));
     let (queue, (begin, begun)) = (full.queue.clone(), mpsc::channel());
     let issuer = thread::spawn(move || {

@@ -600,7 +600,7 @@ fn a_task_is_told_at_the_deadline() {
     }
     let queue = WorkQueue::ordered("o").build_on(&one_cpu_unseen()).unwrap();
     let (first, door) = held(&queue);
-    let soon = Duration::from_millis(300);
+    let soon = Duration::from_secs(3);
     let count = Arc::new(Count(AtomicUsize::new(0)));
     let waker = Waker::from(Arc::clone(&count));
     let poll = |item: &mut JoinHandle<()>| {

@@ -9,7 +9,7 @@ use cmwq::kernel::ExecutorBuilderExt;
 use cmwq::{Attrs, BuildExecutorError, CpuSet, Executor, TopologyError, TopologySource, WorkQueue};
 
 use crate::support::{
-    PATIENCE, builder, cpus, current_pool, eventually, falls_quiet, on_each_executor, one_cpu, own_status,
+    PROGRESS, builder, cpus, current_pool, eventually, falls_quiet, on_each_executor, one_cpu, own_status,
     threads_of, time_limit, unseen,
 };
 
@@ -60,7 +60,7 @@ fn every_setting_is_taken() {
 /// spec: E2.1 (default CPUs: the process's own affinity mask, default topology: probed)
 #[test]
 fn by_default_an_executor_uses_the_cpus_of_the_process() {
-    let executor = Executor::builder().progress_check(PATIENCE).build().unwrap();
+    let executor = Executor::builder().progress_check(PROGRESS).build().unwrap();
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap();
     let own: CpuSet = list.trim().parse().unwrap();

@@ -8,7 +8,7 @@ use cmwq::kernel::{ExecutorExt, WorkQueueBuilderExt};
 use cmwq::{Executor, QueueError, WaitError, Work, WorkQueue};
 
 use crate::support::{
-    Door, PATIENCE, SOON, burn, cpus, falls_asleep, holds_within, nap, on_each_executor, one_cpu, stress,
+    Door, PROGRESS, SOON, burn, cpus, falls_asleep, holds_within, nap, on_each_executor, one_cpu, stress,
     thread_id, time_limit,
 };
 
@@ -226,7 +226,7 @@ fn a_queue_may_be_dropped_while_it_is_flushed() {
 fn a_flush_waits_for_an_item_that_another_thread_is_queueing() {
     let _limit = time_limit();
     // Each issuer has its own CPU. In this many rounds, an issuer is sometimes preempted in the middle of a submission.
-    let executor = Executor::builder().progress_check(PATIENCE).build().unwrap();
+    let executor = Executor::builder().progress_check(PROGRESS).build().unwrap();
     let queue = WorkQueue::builder("q").build_on(&executor).unwrap();
     let (asked, answered) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let work = {

@@ -51,22 +51,23 @@ fn hogs_are_counted_by_type_and_let_others_start() {
     // The next item may begin before the manager has added the offender to its list.
     eventually("the hog is counted", || count(&executor.hogs(), "hogs_are_counted") == 1);
 
-    let mut found = 0;
+    let (mut rounds, mut found) = (0, 0);
     eventually("other hogs are found", || {
+        rounds += 1;
         let hogs = queue.spawn(computes).unwrap();
         let waits = queue.spawn(|| ()).unwrap();
         hogs.join().unwrap();
         waits.join().unwrap();
         found = count(&executor.hogs(), "computes");
-        found >= 2
+        found >= 4
     });
     let hogs = executor.hogs();
     check(&hogs);
     assert!(hogs[0].item_type.ends_with("computes"), "{hogs:?}");
     let blocked = count(&executor.undeclared_blockers(), "computes");
-    // In a build with yields, the crate itself may sleep after an item has started and before its closure or guard
-    // begins.
-    assert!(blocked == 0 || has_yields(), "using the CPU is not blocking");
+    // An item that computes may have to wait for a page of memory. In a build with yields, the crate itself may sleep
+    // after an item has started and before its closure or guard begins.
+    assert!(2 * blocked < rounds || has_yields(), "using the CPU is not blocking: {blocked} of {rounds}");
 }
 
 /// spec: S2.3 (0 = off)

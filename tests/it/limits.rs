@@ -133,7 +133,10 @@ fn a_plain_unbound_queue_may_have_many_active_items() {
     let queue = WorkQueue::unbound("q").max_active(600).build_on(&executor).unwrap();
     let (crowd, door) = (Arc::new(Crowd::default()), Door::default());
     let handles = wait_inside(&queue, &crowd, &door, 610);
-    eventually("600 items are active", || crowd.inside() == 600);
+    // The pool makes its workers one after the other, which takes a while on a busy machine.
+    for items in 1..=600 {
+        eventually(format!("{items} items are active"), || crowd.inside() >= items);
+    }
     assert_eq!((queue.running(), queue.waiting()), (600, 10));
     door.open();
     join_all(handles);

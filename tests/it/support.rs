@@ -17,7 +17,10 @@ pub(crate) use testkit::threads::{block_only, main_status, own_status};
 pub(crate) use testkit::{SOON, burn, eventually, has_yields, holds_within, stress};
 
 /// The patience of the progress check. Even on a busy machine, no thread waits so long for its next step. But a lost
-/// wake-up lasts for ever, so it is found.
+/// wake-up lasts for ever, so it is found, and a test that waits [`SOON`] for an event has not failed by then.
+pub(crate) const PROGRESS: Duration = Duration::from_secs(10);
+
+/// A time in which an executor that does nothing would do something, if it did so at intervals.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The machines that tests run on: 1, 2 and 8 CPUs, and several pods.
@@ -37,7 +40,7 @@ pub(crate) fn builder(shape: &str) -> (ExecutorBuilder, String) {
     let builder = Executor::builder()
         .topology(TopologySource::Synthetic(shape.to_owned()))
         .thread_name_prefix(prefix.clone())
-        .progress_check(PATIENCE);
+        .progress_check(PROGRESS);
     (builder, prefix)
 }
 

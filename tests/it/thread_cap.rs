@@ -158,7 +158,8 @@ fn by_default_blocked_items_make_no_more_threads_than_the_cap() {
         })
         .collect();
     eventually("the cap is reached", || executor.dump().thread_limit_reached);
-    assert_eq!(executor.dump().threads, cap);
+    // A spare that was idle may have ended to make room for another pool's worker, which is still to come.
+    eventually("there are as many threads as the cap permits", || executor.dump().threads == cap);
     door.open();
     items.into_iter().for_each(|item| item.join().unwrap());
     let peak = peak.load(Ordering::SeqCst);

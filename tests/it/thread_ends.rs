@@ -143,6 +143,7 @@ fn a_destructor_that_does_not_end_in_time_is_reported() {
         let its = ends.clone();
         queue.spawn(move || its.wait_at_the_end()).unwrap().join().unwrap();
         drop(queue);
+        eventually("the queue is gone", || executor.dump().queues.is_empty());
         if early {
             ends.all_have_begun();
         }

@@ -10,7 +10,7 @@ use cmwq::{Executor, WorkQueue, blocking};
 use testkit::{again, assert_passed, output, skip};
 
 use crate::support::{
-    Door, PATIENCE, SOON, block_only, builder, current_pool, eventually, is_portable, is_root, main_status,
+    Door, PROGRESS, SOON, block_only, builder, current_pool, eventually, is_portable, is_root, main_status,
     no_thread_of, one_cpu, own_nice, own_status, pool, set_own_nice, threads_of, time_limit,
 };
 
@@ -182,7 +182,7 @@ fn workers_inherit_nothing_from_their_creator_or_issuer() {
         block_only(libc::SIGUSR1);
         let own_mask = own_status("SigBlk");
         let builder = Executor::builder().random_placement(3).thread_name_prefix("inh");
-        let executor = builder.progress_check(PATIENCE).build().unwrap();
+        let executor = builder.progress_check(PROGRESS).build().unwrap();
         let queue = WorkQueue::per_cpu("q").build_on(&executor).unwrap();
         let facts = || (current_pool(), own_status("Cpus_allowed_list"), own_nice(), own_status("SigBlk"));
         for _ in 0..50 {

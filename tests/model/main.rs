@@ -455,7 +455,7 @@ fn agree(executor: &Executor, steps: &[Step]) -> Result<(), TestCaseError> {
 fn items_behave_as_in_the_model() {
     let executor = Executor::builder()
         .topology(TopologySource::Synthetic("core:1 pu:1".into()))
-        .progress_check(Duration::from_secs(1))
+        .progress_check(Duration::from_secs(10))
         .build()
         .unwrap();
     std::panic::set_hook(Box::new(|report| {

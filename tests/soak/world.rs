@@ -23,7 +23,7 @@ const ITEMS: usize = 12;
 /// The name of the queues that have only periodic items.
 pub(crate) const BEATS: &str = "beats";
 /// The patience of the progress check, which is longer than any thread is delayed on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(2);
+const PATIENCE: Duration = Duration::from_secs(10);
 
 pub(crate) const SCOPES: [AffinityScope; 4] =
     [AffinityScope::Cpu, AffinityScope::Smt, AffinityScope::Cache, AffinityScope::System];

@@ -250,7 +250,9 @@ fn a_call_for_a_rescuer_and_a_rescue_send_events() {
     let executor = one_cpu().before_spawn(refuse).build().unwrap();
     let queue = WorkQueue::per_cpu("drowning").rescuer(true).build_on(&executor).unwrap();
     queue.spawn(fine).unwrap().join().unwrap();
-    let told = until_told("drowning", "execute_end", 1);
+    let mut told = until_told("drowning", "execute_end", 1);
+    // A rescuer that does not come within 100 ms is called again.
+    told.dedup_by(|next, call| (next.name, call.name) == ("mayday", "mayday"));
     assert_eq!(
         names(&told),
         ["queue_work", "activate_work", "mayday", "rescued", "execute_start", "execute_end"]

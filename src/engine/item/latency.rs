@@ -156,21 +156,28 @@ mod tests {
     /// spec: O1.10 (of short items, only a sample is timed, and each timed item counts for several items)
     #[test]
     fn short_items_are_timed_more_rarely_and_count_for_more() {
-        let timing = Timing::new(true);
-        let mut timed = 0;
-        for _ in 0..100_000 {
-            let stamp = timing.stamp();
-            if stamp != 0 {
-                let begun = timing.begins(stamp).unwrap();
-                timing.ends(&begun);
-                timed += 1;
-            }
-        }
-        if timed >= 50_000 && testkit::emulator().is_some() {
+        // Runs 100 000 short items. Returns how many of them were timed.
+        let run = |timing: &Timing| {
+            (0..100_000).fold(0, |timed, _| match timing.stamp() {
+                0 => timed,
+                stamp => {
+                    let begun = timing.begins(stamp).unwrap();
+                    timing.ends(&begun);
+                    timed + 1
+                }
+            })
+        };
+        let mut timing = Timing::new(true);
+        // On a busy machine, even a short item may take long.
+        let is_sampled = || {
+            timing = Timing::new(true);
+            run(&timing) < 50_000
+        };
+        if !testkit::holds_within(testkit::SOON, is_sampled) {
+            assert!(testkit::emulator().is_some(), "most items are timed");
             return testkit::skip("emulated", "reading the clock takes longer than a short item");
         }
         let latency = timing.latency();
-        assert!(timed < 50_000, "{timed} items");
         for histogram in [&latency.queue_to_start, &latency.run] {
             assert!((80_000..120_000).contains(&histogram.count()), "{}", histogram.count());
             assert!(histogram.quantile(0.5) <= histogram.quantile(0.999));

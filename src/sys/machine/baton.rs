@@ -38,6 +38,9 @@ pub(super) struct Inner {
     pub(super) schedule: Schedule,
     /// The thread that has the baton, or [`NONE`] after a failure.
     pub(super) turn: Tid,
+    /// Whether the thread that has the baton has woken up and gone on. Until then, it sleeps, but not in a wait of the
+    /// test's own.
+    pub(super) is_taken: bool,
     /// For each thread, the condition variable on which the thread waits for the baton.
     pub(super) batons: Vec<Arc<parking_lot::Condvar>>,
     /// The threads that sleep on each key, in the order in which they went to sleep.
@@ -93,6 +96,7 @@ impl Machine {
                 lines: config.costs.map(super::lines::Lines::new),
                 schedule: Schedule::new(config),
                 turn: 0,
+                is_taken: true,
                 batons: vec![Arc::default()],
                 sleepers: HashMap::new(),
                 names: HashMap::from([(std::thread::current().id(), 0)]),
@@ -237,6 +241,7 @@ impl Machine {
         while inner.turn != me {
             baton.wait(&mut inner);
         }
+        inner.is_taken = true;
         inner.schedule.goes_on(me);
         if let Some(failure) = inner.failure.take() {
             drop(inner);
@@ -253,6 +258,7 @@ impl Machine {
         while inner.turn != 0 {
             baton.wait(&mut inner);
         }
+        inner.is_taken = true;
         let failure = inner.failure.take();
         drop(inner);
         if let Some(failure) = failure {
@@ -277,6 +283,7 @@ fn panic_text(payload: &(dyn Any + Send)) -> String {
 impl Inner {
     pub(super) fn pass_to(&mut self, thread: Tid) {
         self.turn = thread;
+        self.is_taken = false;
         self.passes += 1;
         self.batons[thread].notify_one();
     }

@@ -154,7 +154,9 @@ impl Holder {
         let thread = Some(inner.turn).filter(|turn| *turn != NONE)?;
         let system = inner.record.system_id(thread)?;
         let slept = thread_state::voluntary_switches(system).ok();
-        let sleeps = Eye::open(system).and_then(|eye| eye.look()).is_ok_and(|seen| seen.state.is_blocked());
+        // On a busy machine, a thread may get the baton long before it wakes up.
+        let sleeps = inner.is_taken
+            && Eye::open(system).and_then(|eye| eye.look()).is_ok_and(|seen| seen.state.is_blocked());
         self.asleep = slept.filter(|_| sleeps).map(|slept| match self.asleep {
             Some((before, since)) if before == slept => (slept, since),
             _ => (slept, now),
@@ -197,5 +199,38 @@ fn where_it_sleeps(function: Option<String>) -> String {
         }
         Some(function) => format!("it sleeps in the system ({function})"),
         None => "it sleeps in the system (use the sleeps, locks and channels of cmwq::blocking)".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use testkit::{SOON, holds_within};
+
+    /// spec: T1.5: a thread that has the baton and has not woken up yet does not wait outside of the test kit.
+    #[test]
+    fn a_thread_that_has_not_taken_the_baton_yet_waits_for_nothing() {
+        if crate::sys::PORTABLE {
+            return testkit::skip("portable", "the system does not tell what a thread does");
+        }
+        let machine = Machine::new(Config::new(1));
+        let (its, (tell, told), (end, ends)) = (Arc::clone(&machine), channel(), channel::<()>());
+        let sleeper = Builder::new().spawn(move || {
+            its.inner.lock().record.arrives(0);
+            tell.send(()).unwrap();
+            _ = ends.recv();
+        });
+        told.recv().unwrap();
+        machine.inner.lock().pass_to(0);
+        let mut holder = Holder::new(Duration::from_millis(50));
+        let told = holds_within(Duration::from_millis(200), || holder.look(&machine).is_some());
+        assert!(!told, "the baton is on its way");
+        machine.inner.lock().is_taken = true;
+        let told = holds_within(SOON, || {
+            holder.look(&machine).is_some_and(|text| text.contains("waits outside of the test kit"))
+        });
+        assert!(told, "the thread has the baton, and sleeps");
+        drop(end);
+        sleeper.unwrap().join().unwrap();
     }
 }

@@ -132,7 +132,8 @@ mod tests {
     use std::hint::spin_loop;
     use std::sync::atomic::{AtomicBool, Ordering};
     use std::sync::{Arc, mpsc};
-    use std::thread::JoinHandle;
+    use std::thread::{JoinHandle, sleep};
+    use testkit::eventually;
 
     /// A thread that sleeps until the test tells it to run or to end.
     struct Other {
@@ -190,6 +191,7 @@ mod tests {
         let id = other.end();
         // The join returns shortly before the system removes the thread.
         see(&eye, State::Gone);
+        eventually("the system removes the thread", || Eye::open(id).is_err());
         assert_eq!(Eye::open(id).unwrap_err().kind(), ErrorKind::NotFound);
     }
 
@@ -199,8 +201,9 @@ mod tests {
         let other = Other::new("clock");
         let eye = Eye::open(other.id).unwrap();
         see(&eye, State::Sleeps);
-        let before = cpu_time(other.id).unwrap();
-        assert_eq!(cpu_time(other.id).unwrap(), before);
+        let time = || cpu_time(other.id).unwrap();
+        eventually("the clock stands still", || time() == time());
+        let before = time();
         other.while_it_runs(|| {
             while cpu_time(other.id).unwrap() < before + Duration::from_millis(2) {
                 yield_now();
@@ -208,21 +211,29 @@ mod tests {
         });
         let id = other.end();
         see(&eye, State::Gone);
+        eventually("the system removes the thread", || cpu_time(id).is_err());
         assert_eq!(cpu_time(id).unwrap_err().raw_os_error(), Some(libc::EINVAL));
     }
 
     #[test]
+    #[allow(clippy::disallowed_methods, reason = "the test waits until the system has counted a sleep")]
     fn giving_the_cpu_away_is_counted() {
         let other = Other::new("switches");
         let eye = Eye::open(other.id).unwrap();
         see(&eye, State::Sleeps);
-        let before = voluntary_switches(other.id).unwrap();
+        // The system counts a sleep shortly after the thread's state says that the thread sleeps.
+        let switches = || voluntary_switches(other.id).unwrap();
+        eventually("the first sleep is counted", || {
+            let before = switches();
+            sleep(Duration::from_millis(1));
+            switches() == before
+        });
+        let before = switches();
         other.while_it_runs(|| see(&eye, State::Runs));
-        see(&eye, State::Sleeps);
-        assert_eq!(voluntary_switches(other.id).unwrap(), before + 1);
+        eventually("the second sleep is counted", || switches() == before + 1);
         let id = other.end();
         see(&eye, State::Gone);
-        assert!(voluntary_switches(id).is_err());
+        eventually("the system removes the thread", || voluntary_switches(id).is_err());
         assert_eq!(wait_channel(id), None);
     }
 
