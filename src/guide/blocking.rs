@@ -75,7 +75,7 @@
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let executor = cmwq::Executor::builder().build()?;
 //! let queue = cmwq::WorkQueue::builder("jobs").build_on(&executor)?;
-//! queue.for_each(0..100_u64, |n| drop(std::hint::black_box(n.pow(3))))?;
+//! queue.for_each(0..100_u64, |n| _ = std::hint::black_box(n.pow(3)))?;
 //! let sleepers = executor.undeclared_blockers();
 //! assert!(sleepers.is_empty(), "these items need a guard: {sleepers:?}");
 //! # Ok(())

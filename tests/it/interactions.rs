@@ -41,10 +41,7 @@ fn an_item_queued_to_a_new_queue_during_a_shutdown_runs() {
     });
     let accepted = item.unwrap().join().unwrap().unwrap();
     assert!(report.is_complete(), "{report}");
-    assert!(
-        matches!(accepted.join_timeout(Duration::from_secs(5)), Ok(Ok(()))),
-        "the item was accepted and lost"
-    );
+    assert!(matches!(accepted.join_timeout(SOON), Ok(Ok(()))), "the item was accepted and lost");
     assert!(ran.load(Ordering::SeqCst));
     drop((executor, queue));
     eventually("all threads ended", || no_thread_of(&prefix));

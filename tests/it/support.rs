@@ -17,10 +17,12 @@ pub(crate) use testkit::threads::{block_only, main_status, own_status};
 pub(crate) use testkit::{SOON, burn, eventually, has_yields, holds_within, stress};
 
 /// The patience of the progress check. Even on a busy machine, no thread waits so long for its next step. But a lost
-/// wake-up lasts for ever, so it is found, and a test that waits [`SOON`] for an event has not failed by then.
+/// wake-up lasts for ever, so the check finds it. The time is shorter than [`SOON`], so the check aborts the test
+/// before a wait of the test fails.
 pub(crate) const PROGRESS: Duration = Duration::from_secs(10);
 
-/// A time in which an executor that does nothing would do something, if it did so at intervals.
+/// If an executor did something at intervals, it would do so within this time. Some tests also use this time as a
+/// threshold or a deadline.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The machines that tests run on: 1, 2 and 8 CPUs, and several pods.

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use cmwq::kernel;
 use cmwq::{Detection, Executor, ExecutorBuilder, JoinHandle, StallReport, WorkQueue};
 
-use crate::support::{Door, PATIENCE, SOON, builder, eventually, falls_quiet, nap, time_limit};
+use crate::support::{Door, PATIENCE, SOON, builder, eventually, falls_quiet, nap, pool, time_limit};
 
 /// The threshold is much longer than the wake-up of a worker, but short for a test that waits for a report.
 const THRESHOLD: Duration = Duration::from_millis(150);
@@ -231,6 +231,8 @@ fn the_hook_may_use_the_executor_and_panic() {
     for stalls in 1..=2 {
         let door = Door::default();
         let blocks = waits_at_a_door(&queue, &door, false);
+        // A new worker that arrives counts as progress, so the test first waits until the spare is there.
+        eventually("its spare has come", || pool(&executor, "0").workers == 2);
         let waits = queue.spawn(|| ()).unwrap();
         eventually("the hook was called", || CALLS.load(Ordering::SeqCst) == stalls);
         eventually("the items that the hook queued ran", || HELPED.load(Ordering::SeqCst) == stalls);

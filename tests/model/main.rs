@@ -190,7 +190,7 @@ impl Real {
 
     /// Waits until the executor is quiet, so no state changes any more.
     fn settle(&self, model: &Model) -> Result<(), TestCaseError> {
-        let end = Instant::now() + Duration::from_secs(10);
+        let end = Instant::now() + Duration::from_secs(20);
         while !self.is_quiet(model) {
             prop_assert!(
                 Instant::now() < end,
@@ -414,7 +414,7 @@ fn finish(queue: usize, how: How, model: &mut Model, real: &mut Real) -> Result<
             };
             model.items[item].handle &= how != How::ForgetItself;
             real.items[item].go_on.send(how).unwrap();
-            let answer = real.items[item].answers.recv_timeout(Duration::from_secs(10)).unwrap();
+            let answer = real.items[item].answers.recv_timeout(Duration::from_secs(20)).unwrap();
             prop_assert_eq!(answer, expected);
         }
         Some(Slot::Runs(Id::Shot(shot))) => real.shots[shot].go_on.send(how).unwrap(),

@@ -266,7 +266,7 @@ fn an_item_that_computes_for_ever_is_told() {
     let stop = Arc::new(AtomicBool::new(false));
     let stops = Arc::clone(&stop);
     let told = message(|| {
-        Setup::new().patience(ms(100)).run(move || {
+        Setup::new().patience(ms(300)).run(move || {
             let computes = move || while !stop.load(Relaxed) {};
             WorkQueue::new("loops").spawn(computes).unwrap().join().unwrap();
         });

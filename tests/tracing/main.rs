@@ -251,8 +251,12 @@ fn a_call_for_a_rescuer_and_a_rescue_send_events() {
     let queue = WorkQueue::per_cpu("drowning").rescuer(true).build_on(&executor).unwrap();
     queue.spawn(fine).unwrap().join().unwrap();
     let mut told = until_told("drowning", "execute_end", 1);
-    // A rescuer that does not come within 100 ms is called again.
-    told.dedup_by(|next, call| (next.name, call.name) == ("mayday", "mayday"));
+    // A rescuer that has come, but has taken no item 100 ms after the call, is called again.
+    let mut calls = 0;
+    told.retain(|told| {
+        calls += u32::from(told.name == "mayday");
+        told.name != "mayday" || calls == 1
+    });
     assert_eq!(
         names(&told),
         ["queue_work", "activate_work", "mayday", "rescued", "execute_start", "execute_end"]

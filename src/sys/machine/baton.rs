@@ -38,8 +38,8 @@ pub(super) struct Inner {
     pub(super) schedule: Schedule,
     /// The thread that has the baton, or [`NONE`] after a failure.
     pub(super) turn: Tid,
-    /// Whether the thread that has the baton has woken up and gone on. Until then, it sleeps, but not in a wait of the
-    /// test's own.
+    /// Whether the thread that has the baton has woken up and gone on. Until then, the thread sleeps in the machine's
+    /// own wait for the baton.
     pub(super) is_taken: bool,
     /// For each thread, the condition variable on which the thread waits for the baton.
     pub(super) batons: Vec<Arc<parking_lot::Condvar>>,

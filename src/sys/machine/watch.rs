@@ -221,15 +221,17 @@ mod tests {
             _ = ends.recv();
         });
         told.recv().unwrap();
+        let is_told_within = |time| {
+            let mut holder = Holder::new(Duration::from_millis(200));
+            holds_within(time, || {
+                holder.look(&machine).is_some_and(|text| text.contains("waits outside of the test kit"))
+            })
+        };
         machine.inner.lock().pass_to(0);
-        let mut holder = Holder::new(Duration::from_millis(50));
-        let told = holds_within(Duration::from_millis(200), || holder.look(&machine).is_some());
-        assert!(!told, "the baton is on its way");
+        assert!(!is_told_within(Duration::from_millis(400)), "the baton is on its way");
+        machine.inner.lock().pass_to(0);
         machine.inner.lock().is_taken = true;
-        let told = holds_within(SOON, || {
-            holder.look(&machine).is_some_and(|text| text.contains("waits outside of the test kit"))
-        });
-        assert!(told, "the thread has the baton, and sleeps");
+        assert!(is_told_within(SOON), "the thread has the baton, and sleeps");
         drop(end);
         sleeper.unwrap().join().unwrap();
     }
