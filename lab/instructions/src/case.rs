@@ -62,7 +62,7 @@ cases! {
     "run-spawned", [PerCpu, Default, Ordered], BETWEEN, 5.0, run_spawned, "worker: the same for a closure, and free it";
     "run-detached", [PerCpu, Default], BETWEEN, 5.0, run_detached, "worker: the same for a closure without a handle";
     "guard", [PerCpu, Default], TIMES, 5.0, guard, "item: enter and leave a guard, nothing pending";
-    "round-trip", [PerCpu, Default], TRIPS, 15.0, round_trip, "both: spawn and join, idle pool";
+    "round-trip", [PerCpu, Default], TRIPS, 25.0, round_trip, "both: spawn and join, idle pool";
 }
 
 impl Case {
