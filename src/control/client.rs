@@ -192,8 +192,9 @@ impl Client {
 
     fn ask<T: DeserializeOwned>(&mut self, request: &Request) -> Result<T, ClientError> {
         let line = line_of(request);
-        if line.len() > MAX_REQUEST {
-            return Err(ClientError::TooLong { bytes: line.len() });
+        let bytes = line.len() - b"\n".len();
+        if bytes > MAX_REQUEST {
+            return Err(ClientError::TooLong { bytes });
         }
         let until = clock::now() + self.timeout;
         let limit = match request {

@@ -6,8 +6,10 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use super::JoinHandle;
+use super::{JoinHandle, join_error};
+use crate::engine::refusal::WaitError;
 use crate::error::join::JoinError;
+use crate::sys::wait::Until;
 
 /// A handle that stops its item when the handle is dropped: see [`JoinHandle::stop_on_drop`].
 ///
@@ -65,12 +67,13 @@ impl<T> JoinHandle<T> {
 }
 
 impl<T> StopOnDrop<T> {
-    /// Waits as [`JoinHandle::join`] does.
+    /// Waits as [`JoinHandle::join`] does. If the wait is refused, stops the item.
     ///
     /// # Errors
     ///
     /// Returns the errors of [`JoinHandle::join`].
     pub fn join(self) -> Result<T, JoinError> {
+        self.wait()?;
         self.detach().join()
     }
 
@@ -80,7 +83,11 @@ impl<T> StopOnDrop<T> {
     ///
     /// Returns the handle if the item has not ended in time. The errors of [`join`](Self::join) are inside `Ok`.
     pub fn join_timeout(self, timeout: Duration) -> Result<Result<T, JoinError>, Self> {
-        self.detach().join_timeout(timeout).map_err(JoinHandle::stop_on_drop)
+        match self.raw.wait(Until::after(timeout)) {
+            Ok(()) => Ok(self.detach().join()),
+            Err(WaitError::TimedOut) => Err(self),
+            Err(refused) => Ok(Err(join_error(refused))),
+        }
     }
 
     /// Returns the plain handle. Dropping the plain handle does not stop the item.

@@ -300,7 +300,7 @@ fn queue_snapshot(seen: &Seen<'_>, ids: &HashMap<PoolKey, usize>) -> QueueSnapsh
     let shards: Vec<ShardSnapshot> = parts.iter().filter_map(shard).collect();
     // Each limiter's word is read only once, so that the sums of the queue agree with the counts of its shards.
     let (active, inactive) = match queue.shared_limiter().map(|limiter| limiter.cell.load()) {
-        Some(word) => (word.active() as usize, word.waiting() as usize),
+        Some(word) => (word.with_slot() as usize, word.waiting() as usize),
         None => (
             shards.iter().filter_map(|shard| shard.active).sum(),
             shards.iter().filter_map(|shard| shard.inactive).sum(),
@@ -337,7 +337,7 @@ fn shard_snapshot(cpu: usize, pool: usize, shard: &Shard, counters: Counters) ->
     ShardSnapshot {
         cpu,
         pool,
-        active: word.map(|word| word.active() as usize),
+        active: word.map(|word| word.with_slot() as usize),
         inactive: word.map(|word| word.waiting() as usize),
         counters,
     }

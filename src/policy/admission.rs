@@ -184,6 +184,11 @@ impl Admission {
         self.max() == COUNT_MASK
     }
 
+    /// Returns the number of items that have a slot.
+    pub(crate) const fn with_slot(self) -> u64 {
+        if self.has_no_limit() { self.active() + self.listed() } else { self.active() }
+    }
+
     /// Returns the number of items that wait for a slot.
     pub(crate) const fn waiting(self) -> u64 {
         if self.has_no_limit() { 0 } else { self.coming() + self.listed() }

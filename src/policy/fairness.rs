@@ -27,6 +27,8 @@
 //!   have used the difference.
 //! * **Debts.** When all entries of a flow have begun, the pool remembers the flow until the other flows have caught up
 //!   with the flow's tag. So a queue that has only one entry at a time does not get a turn immediately for each entry.
+//!   The pool remembers at most [`MOST_DEBTS`] such flows, because programs may make queues without end. If there are
+//!   more, the pool forgets the smallest debts.
 //! * **Idle pools.** If a worker finds no entry at all, no queue waits. The pool then forgives all debts.
 
 #![forbid(unsafe_code)]
@@ -56,6 +58,9 @@ const SHORT: u64 = 20_000;
 const SAMPLE: u64 = 32;
 /// An estimate is at most this many nanoseconds. A longer item is charged for the rest when its CPU time is known.
 const MOST_ESTIMATE: u64 = 100_000_000;
+
+/// The highest number of flows without waiting entries that a pool remembers.
+const MOST_DEBTS: usize = 4096;
 
 /// The number of a flow within a pool.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -310,13 +315,15 @@ impl Fairness {
         self.debtors.insert((tag, flow));
     }
 
-    /// Forgets each flow without waiting entries if the other flows have caught up with its tag. If only the worklist
-    /// is left, forgets the worklist, too.
+    /// Forgets each flow without waiting entries if the other flows have caught up with its tag, and the smallest debts
+    /// if there are too many. If only the worklist is left, forgets the worklist, too.
     fn settle(&mut self) {
         // A flow whose charges were corrected downwards may have begun an item at a larger tag than it has now. So the
         // largest tag at which an item began does not show that the other flows have caught up.
         let reached = self.now.min(self.floor());
-        while let Some((tag, flow)) = self.debtors.first().copied().filter(|(tag, _)| *tag <= reached) {
+        while let Some((tag, flow)) = self.debtors.first().copied()
+            && (tag <= reached || self.debtors.len() > MOST_DEBTS)
+        {
             self.debtors.remove(&(tag, flow));
             self.flows.remove(&flow);
         }

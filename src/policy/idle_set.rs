@@ -243,7 +243,7 @@ impl IdleSet {
     ///
     /// `is_idle` says whether no worker of the pool runs. `is_stuck` says whether the pool has begun no item for a long
     /// time. If the pool has no work any more, also returns its reservations, which the caller drops. Reservations for
-    /// the work of siblings stay.
+    /// the work of siblings stay, but do not make the pool starve. If a sibling starves, it waits for room itself.
     pub(crate) fn no_room(
         &mut self,
         has_work: bool,
@@ -261,7 +261,7 @@ impl IdleSet {
                 self.distress.served();
                 Shortage::None
             }
-            () if is_stuck || is_idle && self.waking.is_empty() => Shortage::Starves,
+            () if has_work && (is_stuck || is_idle && self.waking.is_empty()) => Shortage::Starves,
             () => Shortage::Waits,
         };
         (shortage, dropped)

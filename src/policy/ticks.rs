@@ -22,8 +22,12 @@ impl Ticks {
     }
 
     /// Ends a run at the time `now`. Counts each tick after the run's own tick, up to `now`, as missed. The next run is
-    /// for the first tick after `now`. `period` is not zero.
+    /// for the first tick after `now`. A run that ends before the next tick is an extra run, for no tick: the item was
+    /// queued in another way. `period` is not zero.
     pub(crate) fn ran(self, period: Duration, now: Time) -> Self {
+        if now < self.next {
+            return self;
+        }
         let next = self.next + period;
         let late = now.since(next).as_nanos();
         if next > now {
@@ -49,6 +53,7 @@ mod tests {
         assert_eq!(first, Ticks { next: at(110), missed: 0 });
         let table = [
             // ended at, next tick, missed
+            (105, 110, 0),
             (110, 120, 0),
             (119, 120, 0),
             (120, 130, 1),

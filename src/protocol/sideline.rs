@@ -41,6 +41,11 @@ use super::turns::{FairShare, OwnedTurn, TurnList};
 /// An entry that tells whether it is *bound* to its pool, which means that siblings may not take it.
 pub(crate) trait Bound {
     fn is_bound(&self) -> bool;
+
+    /// Returns whether the entry is the marker of a route, which stands for no item.
+    fn is_marker(&self) -> bool {
+        false
+    }
 }
 
 /// The entries and the mark, which the pool's lock protects. See the module.
@@ -167,6 +172,10 @@ impl<E: Bound> Sideline<E> {
     ) -> Option<E> {
         if !self.turns.is_in_force() {
             return self.pop_moved(shown).or_else(pop_worklist);
+        }
+        if let Some(marker) = self.turns.take_marker() {
+            self.show(shown);
+            return Some(marker);
         }
         while let Some(flow) = self.turns.next(!self.moved.is_empty() || worklist_waits()) {
             let entry = if flow == FlowId::WORKLIST {

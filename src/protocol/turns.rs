@@ -5,7 +5,7 @@
 //! A [`TurnList`] is a part of the [`Sideline`](super::sideline::Sideline), so the pool's lock protects it. A
 //! [`FairShare`] belongs to a queue, and all pools of the queue use it.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -50,6 +50,8 @@ pub(crate) struct TurnList<E> {
     fairness: Fairness,
     /// The lines that have entries.
     lines: BTreeMap<FlowId, Line<E>>,
+    /// The flows of the lines whose first entry is a marker.
+    markers: BTreeSet<FlowId>,
     len: usize,
     /// The number of bound entries, which siblings may not take.
     bound: usize,
@@ -103,6 +105,7 @@ impl<E: Bound> TurnList<E> {
         Self {
             fairness: Fairness::default(),
             lines: BTreeMap::new(),
+            markers: BTreeSet::new(),
             len: 0,
             bound: 0,
             estimate: Estimate::default(),
@@ -135,8 +138,11 @@ impl<E: Bound> TurnList<E> {
         });
         let bound = usize::from(entry.is_bound());
         line.bound += bound;
+        if entry.is_marker() && line.entries.is_empty() {
+            self.markers.insert(flow);
+        }
+        share.waiting.fetch_add(u64::from(!entry.is_marker()), Ordering::Relaxed);
         line.entries.push_back(entry);
-        share.waiting.fetch_add(1, Ordering::Relaxed);
         self.bound += bound;
         self.len += 1;
         self.fairness.arrives(flow);
@@ -171,12 +177,25 @@ impl<E: Bound> TurnList<E> {
         line.bound -= bound;
         self.bound -= bound;
         self.len -= 1;
-        line.share.waiting.fetch_sub(1, Ordering::Relaxed);
+        line.share.waiting.fetch_sub(u64::from(!entry.is_marker()), Ordering::Relaxed);
+        if line.entries.front().is_some_and(Bound::is_marker) {
+            self.markers.insert(flow);
+        } else {
+            self.markers.remove(&flow);
+        }
         if line.entries.is_empty() {
             self.lines.remove(&flow);
             self.fairness.leaves(flow);
         }
         Some(entry)
+    }
+
+    /// Takes a marker that is the first entry of a line. A marker only shows that the entries before it have left the
+    /// line, so it takes no turn. If it did, a queue that has used more than its share would have to wait until its
+    /// debt is paid, although its next items belong to another pool.
+    pub(super) fn take_marker(&mut self) -> Option<E> {
+        let flow = *self.markers.first()?;
+        self.take(flow, |_| true)
     }
 
     /// Takes an entry for which `wanted` returns true. Checks only the first entry of each line.
@@ -190,9 +209,11 @@ impl<E: Bound> TurnList<E> {
     pub(super) fn take_all(&mut self) -> impl Iterator<Item = E> + use<E> {
         (self.len, self.bound) = (0, 0);
         self.fairness.forgive();
+        self.markers.clear();
         let lines = std::mem::take(&mut self.lines);
         lines.into_values().flat_map(|line| {
-            line.share.waiting.fetch_sub(line.entries.len() as u64, Ordering::Relaxed);
+            let items = line.entries.iter().filter(|entry| !entry.is_marker()).count();
+            line.share.waiting.fetch_sub(items as u64, Ordering::Relaxed);
             line.entries
         })
     }

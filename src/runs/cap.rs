@@ -45,8 +45,11 @@ fn now() -> Duration {
 
 impl Setup {
     fn new(cpus: usize, max_threads: usize) -> Self {
-        let machine = format!("l3:1 core:{cpus} pu:1");
-        let executor = executor(&machine, |builder| builder.max_threads(max_threads));
+        Self::on(&format!("l3:1 core:{cpus} pu:1"), max_threads)
+    }
+
+    fn on(machine: &str, max_threads: usize) -> Self {
+        let executor = executor(machine, |builder| builder.max_threads(max_threads));
         Self { executor, begins: Arc::default() }
     }
 
@@ -131,6 +134,23 @@ fn streams_that_share_one_thread_take_turns() {
             take_turns(high, length, count);
         }
     }
+}
+
+/// spec: E2.5 (only work starves), A3.8: a pod without work is called to help a full sibling, but there is no thread for
+/// it. The sibling's only worker keeps its thread.
+#[test]
+fn a_pool_that_only_helps_takes_no_thread_from_its_sibling() {
+    run(Config::new(2), || {
+        let setup = Setup::on("l3:2 core:1 pu:1", 1);
+        let before = machine::threads();
+        let stream = setup.stream(0, WorkQueue::builder("stream"));
+        stream.burns(200, micros(300));
+        assert_eq!(stream.begins().len(), 200);
+        let made = machine::threads() - before;
+        assert_eq!(made, 1, "threads were made for one worker");
+        drop(stream);
+        setup.end();
+    });
 }
 
 /// spec: E2.5 (high priority first): one item of high priority arrives while many streams run. This item waits for two

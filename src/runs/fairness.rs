@@ -54,6 +54,49 @@ fn visit(queue: &WorkQueue, length: Duration, waits: &Arc<Mutex<Vec<Duration>>>)
     assert!(queue.spawn_detached(item).is_ok());
 }
 
+/// spec: B3.3: a queue uses less than its share, and so owes nothing when its next item arrives. The other queue's items
+/// wait for slots, one behind the other, so the pool's lists are empty while the first queue pays its debt.
+#[test]
+fn an_item_waits_for_one_item_of_a_chain_of_heirs() {
+    on_machine(1, |executor| {
+        let noisy = tenant("noisy", None).max_active_total(1).build_on(executor).unwrap();
+        let quiet = tenant("quiet", Some(100)).build_on(executor).unwrap();
+        backlog(&noisy, 2000, ms(1));
+        let waits = Arc::default();
+        for _ in 0..5 {
+            pause(micros(100_500));
+            visit(&quiet, ms(20), &waits);
+        }
+        pause(ms(100));
+        assert!(noisy.waiting() > 0, "the backlog lasts");
+        noisy.destroy_now().unwrap();
+        let waits = waits.lock();
+        assert!(waits.len() == 5 && waits.iter().all(|wait| *wait <= ms(1)), "{waits:?}");
+    });
+}
+
+/// spec: B3.5 (changes of attributes), B3.4: an item uses more CPU time than its queue is due, and gives its queue other
+/// attributes. The queue's next item belongs to another pool, and does not wait for the debt in the former pool.
+#[test]
+fn a_queue_that_changes_its_attributes_leaves_its_debts_behind() {
+    on_machine(1, |executor| {
+        let heavy = tenant("heavy", Some(10_000)).build_on(executor).unwrap();
+        let light = tenant("light", Some(1)).build_on(executor).unwrap();
+        backlog(&heavy, 2000, ms(1));
+        let own = light.clone();
+        let changes = move || {
+            burn(ms(10));
+            own.apply_attrs(Attrs::new().scope(AffinityScope::System).nice(1)).unwrap();
+        };
+        light.spawn(changes).unwrap().join().unwrap();
+        let begin = now();
+        light.spawn(|| ()).unwrap().join().unwrap();
+        assert!(now() - begin < ms(50), "{:?}", now() - begin);
+        assert!(heavy.waiting() > 0, "the backlog lasts");
+        heavy.destroy_now().unwrap();
+    });
+}
+
 /// spec: B3.3: a tenant has up to 10^6 queued items of 10 ms. An item of another tenant begins when the next item of
 /// the pool ends. So this item waits for 10 ms at most.
 #[test]

@@ -110,6 +110,29 @@ fn an_item_queued_by_another_one_comes_last() {
     });
 }
 
+/// spec: Q1.3 (bh: no max_active), O2.4: a snapshot counts all items of a long backlog.
+#[test]
+fn a_snapshot_counts_a_long_backlog() {
+    const ITEMS: usize = 5000;
+    let _limit = time_limit();
+    let executor = one_cpu();
+    let queue = kernel::bh("q").build_on(&executor).unwrap();
+    let (door, begun) = (Door::default(), Door::default());
+    let (waits, begins) = (door.clone(), begun.clone());
+    let first = queue.spawn(move || {
+        begins.open();
+        waits.wait_unguarded();
+    });
+    begun.wait_unguarded();
+    (1..ITEMS).for_each(|_| queue.spawn_detached(|| ()).unwrap());
+    let shown = executor.dump().queue("q").cloned().unwrap();
+    assert_eq!((shown.len, shown.active, shown.inactive), (ITEMS, ITEMS, 0));
+    assert_eq!((shown.shards[0].active, queue.len()), (Some(ITEMS), ITEMS));
+    door.open();
+    first.unwrap().join().unwrap();
+    queue.flush().unwrap();
+}
+
 /// spec: Q1.3 (bh: no max_active): each issuer's items keep their order across all queues, however long the backlog is,
 /// and while it shrinks and grows.
 #[test]

@@ -61,6 +61,36 @@ fn an_item_learns_that_its_handle_wants_it_to_stop() {
     });
 }
 
+/// spec: I3.5: the deadline of a periodic item comes before its first tick. The item is then given up.
+#[test]
+fn a_periodic_item_is_given_up_at_its_deadline() {
+    let queue = WorkQueue::builder("q").build_on(&one_cpu_unseen()).unwrap();
+    for first in [None, Some(LONG)] {
+        let held = Arc::new(());
+        let own = Arc::clone(&held);
+        let item = queue.item(move || drop(Arc::clone(&own))).within(Duration::from_millis(1));
+        let item = if let Some(first) = first { item.after(first) } else { item };
+        item.spawn_every(LONG).unwrap().detach();
+        eventually("the function is gone", || Arc::strong_count(&held) == 1);
+    }
+    assert_eq!(queue.destroy(), Ok(0));
+}
+
+/// spec: I3.3: a wait that is refused consumes the handle. So the handle stops its item.
+#[test]
+fn a_handle_stops_its_item_when_its_wait_is_refused() {
+    let queue = WorkQueue::ordered("o").build_on(&one_cpu_unseen()).unwrap();
+    let own = queue.clone();
+    let waits = move || {
+        let inner = || own.spawn(|| panic!("it was cancelled")).unwrap().stop_on_drop();
+        assert!(matches!(inner().join(), Err(JoinError::WouldDeadlock)));
+        assert!(matches!(inner().join_timeout(LONG), Ok(Err(JoinError::WouldDeadlock))));
+    };
+    queue.spawn(waits).unwrap().join().unwrap();
+    queue.flush().unwrap();
+    assert_eq!((queue.counters().cancelled, queue.counters().panicked), (2, 0));
+}
+
 /// spec: I3.3, I1.2: a dropped handle stops its item only if it was set to do so with `stop_on_drop`.
 #[test]
 fn a_handle_stops_its_item_when_it_is_dropped() {

@@ -387,6 +387,8 @@ fn cancelled_while_it_waits<T: Send>(token: &CancelToken, wait: impl FnOnce() ->
     })
 }
 
+const PERIOD: Duration = Duration::from_secs(3600);
+
 /// spec: B2.5: a submission that is cancelled while it waits for room is refused, and hands its closure back. The queue
 /// keeps neither the item nor a place.
 #[test]
@@ -408,6 +410,12 @@ fn a_submission_that_is_cancelled_waits_for_no_room() {
         let token = CancelToken::new();
         let waits = || queue.item(never).token(&token).spawn().map_err(|refused| refused.error);
         assert_eq!(cancelled_while_it_waits(&token, waits).unwrap_err(), QueueError::Full);
+        let late = queue.item(never).after(Duration::ZERO).within(soon).spawn_every(PERIOD);
+        assert_eq!(late.unwrap_err().error, QueueError::Full);
+        let token = CancelToken::new();
+        let every = || queue.item(never).after(Duration::ZERO).token(&token).spawn_every(PERIOD);
+        let waits = || every().map_err(|refused| refused.error);
+        assert_eq!(cancelled_while_it_waits(&token, waits).unwrap_err(), QueueError::Full);
         assert_eq!(queue.len(), 1, "the queue keeps no item that is late");
         door.open();
         permit.spawn(|| ()).unwrap().join().unwrap();
@@ -417,7 +425,7 @@ fn a_submission_that_is_cancelled_waits_for_no_room() {
         queue.items([cancels; 100]).token(&CancelToken::new()).spawn_detached().unwrap();
         queue.flush().unwrap();
         let counters = queue.counters();
-        assert_eq!((counters.started, counters.cancelled, counters.refused), (102, 0, 9));
+        assert_eq!((counters.started, counters.cancelled, counters.refused), (102, 0, 11));
         drop(queue.try_reserve().unwrap());
     });
 }

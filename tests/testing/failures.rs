@@ -1,7 +1,6 @@
 //! The failures that a run finds and reports: endless waits, items that do not end, waits and threads that do not
-//! belong to the run, and panics.
+//! belong to the run.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -411,40 +410,4 @@ fn a_queue_of_another_executor_is_told() {
     let left = testing::run(|| WorkQueue::new("left over"));
     let told = message(|| testing::run(move || drop(left.spawn(|| ()))));
     assert_says(&told, &["queue \"left over\" does not belong to this test"]);
-}
-
-/// spec: T1.7 (panics pass through, and none is lost)
-#[test]
-fn panics_pass_through() {
-    assert_eq!(message(|| testing::run(|| panic!("of the test"))), "of the test");
-    let told = message(|| {
-        testing::run(|| {
-            drop(WorkQueue::new("lost").spawn(|| panic!("on purpose")).unwrap());
-            testing::run_until_idle();
-        });
-    });
-    assert_says(&told, &["a panic was told to no one", "of queue \"lost\""]);
-    testing::run(|| {
-        let _global = Executor::builder().panic_handler(|_| ()).build_global().unwrap();
-        drop(WorkQueue::new("told").spawn(|| panic!("on purpose")).unwrap());
-        testing::run_until_idle();
-    });
-    let told = message(|| testing::run(|| testing::run(|| ())));
-    assert_eq!(told, "a run inside of a run");
-}
-
-/// spec: T1.7: a panic of an item does not fail the run if a call tells its caller of the panic.
-#[test]
-fn panics_that_are_told_do_not_fail_a_run() {
-    testing::explore(20, || {
-        let queue = WorkQueue::new("told");
-        let odd = |n: u32| assert_eq!(n % 2, 0, "on purpose");
-        assert!(queue.for_each(0..3, odd).is_err());
-        assert!(queue.map(0..3, odd).any(|result| result.is_err()));
-        let scope = || queue.scope(|scope| drop(scope.spawn(|| panic!("on purpose"))));
-        assert!(catch_unwind(AssertUnwindSafe(scope)).is_err());
-        let joined = queue.scope(|scope| scope.spawn(|| panic!("on purpose")).unwrap().join());
-        assert!(joined.is_err());
-        assert!(blocking::block_on(queue.spawn(|| panic!("on purpose")).unwrap()).is_err());
-    });
 }

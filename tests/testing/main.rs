@@ -7,6 +7,7 @@ mod drawn_faults;
 mod failures;
 mod faults;
 mod latency;
+mod panics;
 mod programs;
 mod schedules;
 mod support;

@@ -317,7 +317,9 @@ impl Queue {
             Room::None => true,
             _ if shard.limiter().cell.is_full() => false,
             Room::Left => self.has_room(),
-            Room::Place => return kept.map_or_else(|| self.place_for_submission(), Ok).map(Some),
+            Room::Place => {
+                return kept.map_or_else(|| self.place_for_submission(work.token.as_ref()), Ok).map(Some);
+            }
         };
         if is_there { Ok(None) } else { Err(QueueError::Full) }
     }

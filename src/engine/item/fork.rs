@@ -38,6 +38,7 @@ use std::thread::Result as RunResult;
 use crate::policy::one_shot::Take;
 use crate::protocol::one_shot::OneShotCell;
 use crate::sys::fork;
+use crate::sys::machine;
 use crate::sys::wait::Until;
 
 use crate::engine::carrier::Carried;
@@ -311,6 +312,10 @@ where
         // The closure is still in its place.
         end(state, |state| state.abandon(false));
     } else {
+        if result.is_err() {
+            // The joining thread goes on with the panic.
+            machine::own_panic_is_told();
+        }
         *contents = Contents::Result(result);
         end(state, OneShotCell::finish);
     }

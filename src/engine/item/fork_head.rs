@@ -94,7 +94,10 @@ impl ForkHead {
         let pool = unsafe { self.pool.as_ref() };
         let Some(reserved) = pool.reserve_place() else { return false };
         let mut call = self.call.lock();
-        if call.is_some() {
+        // Another thread may have called the joining thread since the check above, and the joining thread may have gone
+        // on. It then runs a part of the fork, and would take this reservation only after that part. If the joining
+        // thread still waits under the lock, it takes this reservation as soon as it wakes up.
+        if call.is_some() || !self.head.cell.load().is_joined() {
             drop(call);
             pool.give_up_place(reserved);
             return false;

@@ -20,6 +20,10 @@ impl Bound for Entry {
     fn is_bound(&self) -> bool {
         Self::is_bound(self)
     }
+
+    fn is_marker(&self) -> bool {
+        Self::is_marker(self)
+    }
 }
 
 impl Pool {

@@ -102,10 +102,11 @@ impl AsRef<Queue> for Owned {
 }
 
 impl Queue {
-    /// Takes a place for a submission. If no place is free, waits or fails, as the queue's `when_full` says.
+    /// Takes a place for a submission. If no place is free, waits or fails, as the queue's `when_full` says. `token` is
+    /// as in [`when_full`](Self::when_full).
     #[inline]
-    pub(crate) fn place_for_submission(&self) -> Result<Kept<'_>, QueueError> {
-        self.take_place().or_else(|full| self.when_full(full, None))
+    pub(crate) fn place_for_submission(&self, token: Option<&Token>) -> Result<Kept<'_>, QueueError> {
+        self.take_place().or_else(|full| self.when_full(full, token))
     }
 
     /// Takes a place for a submission that found the queue full. Waits or fails, as the queue's `when_full` says.

@@ -123,7 +123,9 @@ impl WorkerThread {
     /// present stretch.
     #[inline(always)] // for the same reason as `work_for`
     pub(super) fn gives_way_to_others(&self, heir: &Entry) -> bool {
-        if !self.local.is_empty() {
+        // While turns are in force, each item is charged to its queue when it begins, so the heir waits for its turn. A
+        // queue that has used more than its share keeps turns in force, even if the pool has no entries.
+        if !self.local.is_empty() || self.pool.sideline_comes_first() {
             return true;
         }
         if self.pool.worklist.is_whole() {

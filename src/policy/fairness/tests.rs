@@ -386,3 +386,18 @@ proptest! {
         }
     }
 }
+
+/// A program makes a weighted queue for each request, and some queue always has a waiting entry.
+#[test]
+fn queues_that_are_gone_take_bounded_memory_in_a_busy_pool() {
+    let mut fairness = Fairness::default();
+    fairness.arrives(FlowId::of_queue(1));
+    for number in 2..20_000 {
+        fairness.arrives(FlowId::of_queue(number));
+        let next = fairness.in_order().next().unwrap();
+        fairness.leaves(next);
+        let turn = fairness.begins(next, 100, Estimate::default()).unwrap();
+        fairness.ends(turn, Duration::from_micros(100));
+    }
+    assert!(fairness.flows.len() <= MOST_DEBTS + 1, "{}", fairness.flows.len());
+}

@@ -55,6 +55,9 @@ pub(super) struct Panic {
     pub(super) thread: Tid,
     pub(super) address: usize,
     pub(super) item: String,
+    /// Whether the test knows of the panic in another way: it has planned the panic, or the executor has a panic
+    /// handler.
+    pub(super) is_known: bool,
 }
 
 /// The reason for a thread's wait, and a description for reports.
@@ -148,7 +151,7 @@ impl Record {
 
     /// Returns the items of whose panics no thread was told.
     pub(super) fn untold_panics(&self) -> Vec<String> {
-        self.panics.iter().map(|panic| panic.item.clone()).collect()
+        self.panics.iter().filter(|panic| !panic.is_known).map(|panic| panic.item.clone()).collect()
     }
 
     /// Removes the last panic that `which` selects, because a thread was told of this panic.

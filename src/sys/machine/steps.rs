@@ -125,14 +125,17 @@ pub(crate) fn begins(address: usize, name: &'static str, queue: &str) {
 }
 
 /// Notes that the calling thread has ended its item. `tells_no_one` is true if the executor has no panic handler, so
-/// that only a joiner can learn of a panic. The record omits panics that the test has planned.
+/// that only a joiner can learn of a panic. The record has planned panics, too. Otherwise, a joiner that learns of a
+/// planned panic would remove an earlier panic of the same address or thread.
 pub(crate) fn ends(panicked: bool, tells_no_one: bool) {
     with(|machine, me| {
         let mut inner = machine.enter();
         if let Some(item) = inner.record.ends(me) {
             inner.note(me, format!("{} {item}", if panicked { "panics in" } else { "ends" }));
-            if panicked && tells_no_one && !item.panics {
-                inner.record.panics.push(Panic { thread: me, address: item.address, item: item.to_string() });
+            if panicked {
+                let is_known = item.panics || !tells_no_one;
+                let (address, item) = (item.address, item.to_string());
+                inner.record.panics.push(Panic { thread: me, address, item, is_known });
             }
         }
     });
