@@ -51,7 +51,8 @@ pub enum WhenFull {
     ///
     /// * The submission is part of a [batch](crate::WorkQueue::items), or names a [CPU](crate::Submission::on_cpu) or a
     ///   [node](crate::Submission::on_node).
-    /// * The [`Work`](crate::Work) runs already.
+    /// * The [`Work`](crate::Work) runs already, or is queued with [`reschedule`](crate::Submission::reschedule).
+    /// * The item is periodic.
     /// * The caller is an item that its issuer runs inside a submitting call. So the stack of a thread holds at most
     ///   two items at a time.
     /// * The item has a delay, and there is no room for its [bytes](crate::Submission::bytes).

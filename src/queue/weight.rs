@@ -40,10 +40,11 @@ impl WorkQueueBuilder {
     /// An item of a weighted queue takes the pool's lock when it is queued and when it starts. While weighted queues
     /// have waiting items, or have used more than their share, the pool's workers take the lock for each item. The pool
     /// remembers what a queue has used, even if the queue is gone, until the other queues have caught up or a worker
-    /// finds no item. If several queues share the pool during this time, the workers also read their CPU clocks for
-    /// each item, so items should run for several microseconds. At all other times, weights do not change the cost of
-    /// queues without weights. [`WorkQueue::set_weight`](crate::WorkQueue::set_weight) can change the weight later. A
-    /// bh queue cannot have a weight.
+    /// finds no item. A pool remembers at most 4096 queues without waiting items, and forgets those that have used the
+    /// least beyond their share. If several queues share the pool during this time, the workers also read their CPU
+    /// clocks for each item, so items should run for several microseconds. At all other times, weights do not change
+    /// the cost of queues without weights. [`WorkQueue::set_weight`](crate::WorkQueue::set_weight) can change the
+    /// weight later. A bh queue cannot have a weight.
     ///
     /// # Examples
     ///

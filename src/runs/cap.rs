@@ -136,8 +136,8 @@ fn streams_that_share_one_thread_take_turns() {
     }
 }
 
-/// spec: E2.5 (only work starves), A3.8: a pod without work is called to help a full sibling, but there is no thread for
-/// it. The sibling's only worker keeps its thread.
+/// spec: E2.5 (only work starves), A3.8: a pod without work is called to help a full sibling, but there is no thread
+/// for it. The sibling's only worker keeps its thread.
 #[test]
 fn a_pool_that_only_helps_takes_no_thread_from_its_sibling() {
     run(Config::new(2), || {

@@ -54,8 +54,8 @@ fn visit(queue: &WorkQueue, length: Duration, waits: &Arc<Mutex<Vec<Duration>>>)
     assert!(queue.spawn_detached(item).is_ok());
 }
 
-/// spec: B3.3: a queue uses less than its share, and so owes nothing when its next item arrives. The other queue's items
-/// wait for slots, one behind the other, so the pool's lists are empty while the first queue pays its debt.
+/// spec: B3.3: a queue uses less than its share, and so owes nothing when its next item arrives. The other queue's
+/// items wait for slots, one behind the other, so the pool's lists are empty while the first queue pays its debt.
 #[test]
 fn an_item_waits_for_one_item_of_a_chain_of_heirs() {
     on_machine(1, |executor| {
@@ -75,8 +75,8 @@ fn an_item_waits_for_one_item_of_a_chain_of_heirs() {
     });
 }
 
-/// spec: B3.5 (changes of attributes), B3.4: an item uses more CPU time than its queue is due, and gives its queue other
-/// attributes. The queue's next item belongs to another pool, and does not wait for the debt in the former pool.
+/// spec: B3.5 (changes of attributes), B3.4: an item uses more CPU time than its queue is due, and gives its queue
+/// other attributes. The queue's next item belongs to another pool, and does not wait for the debt in the former pool.
 #[test]
 fn a_queue_that_changes_its_attributes_leaves_its_debts_behind() {
     on_machine(1, |executor| {

@@ -201,9 +201,10 @@ fn a_client_is_told_how_its_request_failed() {
     let listener = UnixListener::bind(folder.join("socket")).unwrap();
     let mut client = Client::connect_timeout(folder.join("socket"), Duration::from_millis(20)).unwrap();
     let error = client.get(&"q".repeat(MAX_REQUEST), Attribute::Nice).unwrap_err();
-    let ClientError::TooLong { bytes } = error else { panic!("{error:?}") };
+    let frame = r#"{"request":"get","queue":"","attribute":"nice"}"#.len();
+    assert!(matches!(error, ClientError::TooLong { bytes } if bytes == MAX_REQUEST + frame), "{error:?}");
     // The longest permitted request is sent. No thread answers it.
-    let longest = "q".repeat(2 * MAX_REQUEST - bytes);
+    let longest = "q".repeat(MAX_REQUEST - frame);
     let error = client.get(&longest, Attribute::Nice).unwrap_err();
     assert!(matches!(error, ClientError::TimedOut), "{error:?}");
     drop((client, listener.accept().unwrap()));
