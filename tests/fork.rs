@@ -14,7 +14,7 @@ use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll, Wake, Waker};
@@ -786,4 +786,27 @@ fn in_a_child_bytes_answer_at_once() {
     assert_eq!(executor.dump().pending_bytes, Some(75));
     assert!([kept, also_kept].into_iter().flatten().all(|item| item.cancel()));
     assert_eq!(executor.dump().pending_bytes, Some(0));
+}
+
+/// spec: X2.2 (nothing runs twice): a hook forks on a worker's thread, and returns in both processes. The child does not
+/// go on as a worker.
+#[test]
+fn a_hook_that_forks_runs_no_item_twice() {
+    static CHILD: AtomicI32 = AtomicI32::new(0);
+    static FORKED: AtomicBool = AtomicBool::new(false);
+    let _turn = my_turn();
+    let (mut read, write) = UnixStream::pair().unwrap();
+    let forks = || {
+        if !FORKED.swap(true, Ordering::SeqCst) {
+            // SAFETY: the child returns to the executor, which ends it.
+            CHILD.store(unsafe { libc::fork() }, Ordering::SeqCst);
+        }
+    };
+    let executor = Executor::builder().on_thread_start(forks).build().unwrap();
+    let queue = WorkQueue::per_cpu("q").build_on(&executor).unwrap();
+    queue.spawn(move || (&write).write_all(b"x").unwrap()).unwrap().join().unwrap();
+    assert_eq!(status_of(CHILD.load(Ordering::SeqCst)), 0);
+    let mut written = String::new();
+    read.read_to_string(&mut written).unwrap();
+    assert_eq!(written, "x");
 }

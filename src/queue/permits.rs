@@ -64,7 +64,8 @@ impl WorkQueue {
     /// # Errors
     ///
     /// * [`QueueError::Draining`], [`QueueError::Destroyed`] or [`QueueError::ShutDown`] if the queue refuses
-    ///   submissions of the caller, or begins to refuse them while the caller waits.
+    ///   submissions of the caller, or ends while the caller waits. While a `destroy` or a shutdown still waits for
+    ///   items of the queue, the caller waits, too.
     /// * [`QueueError::WouldDeadlock`] if the queue has no room, and the calling item holds the only slot in which the
     ///   items of one of the CPUs can run. The wait is refused even if items of other CPUs could make room.
     /// * [`QueueError::Forked`] in a forked process.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::policy::cpu_set::CpuSet;
 use crate::sys;
-use crate::sys::fork::Origin;
+use crate::sys::fork::{self, Origin};
 use crate::sys::sync::{AtomicBool, Ordering};
 
 use crate::engine::manager::inbox::ManagerHandle;
@@ -43,6 +43,15 @@ impl Core {
             denials: Denials::default(),
             environment,
             threads: Arc::new(ExecutorThreads::new()),
+        }
+    }
+
+    /// Calls the hook for a thread that begins. If the hook has forked, ends the child process, because only the parent
+    /// may run the executor's items.
+    pub(crate) fn thread_starts(&self) {
+        self.settings.hooks.started();
+        if self.origin.is_forked() {
+            fork::end_process(0);
         }
     }
 

@@ -68,7 +68,7 @@ impl Rescuer {
     fn live(self: Arc<Self>, core: &Core, nice: i32) {
         *self.system.lock() = Some(ThreadId::current());
         worker_thread::set_nice(core, nice);
-        core.settings.hooks.started();
+        core.thread_starts();
         while let Some(pool) = self.next_call() {
             lend(pool, &self, |worker| self.serve(worker));
         }

@@ -126,7 +126,7 @@ pub(crate) fn run(pool: Arc<Pool>, id: WorkerId) {
     pool.begin_at_home();
     let bound = pool.bind();
     set_nice(&pool.core, pool.spec.nice);
-    pool.core.settings.hooks.started();
+    pool.core.thread_starts();
     let local = List::new_fifo();
     let shared = Arc::new(Worker::new(id, Phase::Waking, local.stealer()));
     let rest = pool.arrive(&shared);
