@@ -788,8 +788,8 @@ fn in_a_child_bytes_answer_at_once() {
     assert_eq!(executor.dump().pending_bytes, Some(0));
 }
 
-/// spec: X2.2 (nothing runs twice): a hook forks on a worker's thread, and returns in both processes. The child does not
-/// go on as a worker.
+/// spec: X2.2 (nothing runs twice): a hook forks on a worker's thread, and returns in both processes. The child does
+/// not go on as a worker.
 #[test]
 fn a_hook_that_forks_runs_no_item_twice() {
     static CHILD: AtomicI32 = AtomicI32::new(0);
