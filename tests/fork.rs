@@ -788,25 +788,35 @@ fn in_a_child_bytes_answer_at_once() {
     assert_eq!(executor.dump().pending_bytes, Some(0));
 }
 
-/// spec: X2.2 (nothing runs twice): a hook forks on a worker's thread, and returns in both processes. The child does
-/// not go on as a worker.
+/// spec: X2.2 (nothing runs twice): a hook, or a panic handler, forks on a worker's thread, and returns in both
+/// processes. The child does not go on as a worker.
 #[test]
 fn a_hook_that_forks_runs_no_item_twice() {
-    static CHILD: AtomicI32 = AtomicI32::new(0);
-    static FORKED: AtomicBool = AtomicBool::new(false);
     let _turn = my_turn();
-    let (mut read, write) = UnixStream::pair().unwrap();
-    let forks = || {
-        if !FORKED.swap(true, Ordering::SeqCst) {
-            // SAFETY: the child returns to the executor, which ends it.
-            CHILD.store(unsafe { libc::fork() }, Ordering::SeqCst);
-        }
-    };
-    let executor = Executor::builder().on_thread_start(forks).build().unwrap();
-    let queue = WorkQueue::per_cpu("q").build_on(&executor).unwrap();
-    queue.spawn(move || (&write).write_all(b"x").unwrap()).unwrap().join().unwrap();
-    assert_eq!(status_of(CHILD.load(Ordering::SeqCst)), 0);
-    let mut written = String::new();
-    read.read_to_string(&mut written).unwrap();
-    assert_eq!(written, "x");
+    for by_handler in [false, true] {
+        let child = Arc::new(AtomicI32::new(0));
+        let (forked, id) = (AtomicBool::new(false), Arc::clone(&child));
+        let forks = move || {
+            if !forked.swap(true, Ordering::SeqCst) {
+                // SAFETY: the child returns to the executor, which ends it.
+                id.store(unsafe { libc::fork() }, Ordering::SeqCst);
+            }
+        };
+        let builder = Executor::builder();
+        let builder = match by_handler {
+            true => builder.panic_handler(move |_| forks()),
+            false => builder.on_thread_start(forks),
+        };
+        let executor = builder.build().unwrap();
+        let queue = WorkQueue::ordered("q").build_on(&executor).unwrap();
+        let (mut read, write) = UnixStream::pair().unwrap();
+        let first = queue.spawn(|| panic!("on purpose")).unwrap();
+        queue.spawn(move || (&write).write_all(b"x").unwrap()).unwrap().join().unwrap();
+        assert!(first.join().is_err());
+        assert!(holds_within(SOON, || child.load(Ordering::SeqCst) != 0), "the hook has forked");
+        assert_eq!(status_of(child.load(Ordering::SeqCst)), 0);
+        let mut written = String::new();
+        read.read_to_string(&mut written).unwrap();
+        assert_eq!(written, "x");
+    }
 }

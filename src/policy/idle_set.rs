@@ -243,7 +243,8 @@ impl IdleSet {
     ///
     /// `is_idle` says whether no worker of the pool runs. `is_stuck` says whether the pool has begun no item for a long
     /// time. If the pool has no work any more, also returns its reservations, which the caller drops. Reservations for
-    /// the work of siblings stay, but do not make the pool starve. If a sibling starves, it waits for room itself.
+    /// the work of siblings stay. For them alone, the pool starves only if it is stuck, because a sibling that calls
+    /// for help runs items of its own, and may make progress.
     pub(crate) fn no_room(
         &mut self,
         has_work: bool,
@@ -261,7 +262,7 @@ impl IdleSet {
                 self.distress.served();
                 Shortage::None
             }
-            () if has_work && (is_stuck || is_idle && self.waking.is_empty()) => Shortage::Starves,
+            () if is_stuck || has_work && is_idle && self.waking.is_empty() => Shortage::Starves,
             () => Shortage::Waits,
         };
         (shortage, dropped)

@@ -27,7 +27,7 @@ pub(crate) struct FairShare {
     waiting: AtomicU64,
 }
 
-/// The turns and the CPU time that a queue has used while its entries took turns, and the number of its entries that
+/// The turns and the CPU time that a queue has used while its entries took turns, and the number of its items that
 /// wait.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct Use {
@@ -190,8 +190,8 @@ impl<E: Bound> TurnList<E> {
         Some(entry)
     }
 
-    /// Takes a marker that is the first entry of a line. A marker only shows that the entries before it have left the
-    /// line, so it takes no turn. If it did, a queue that has used more than its share would have to wait until its
+    /// Takes a marker that is the first entry of a line. A marker only shows that its shard's earlier entries have left
+    /// the line, so it takes no turn. If it did, a queue that has used more than its share would have to wait until its
     /// debt is paid, although its next items belong to another pool.
     pub(super) fn take_marker(&mut self) -> Option<E> {
         let flow = *self.markers.first()?;
@@ -265,6 +265,34 @@ mod tests {
         fn is_bound(&self) -> bool {
             false
         }
+    }
+
+    impl Bound for &str {
+        fn is_bound(&self) -> bool {
+            self.is_marker()
+        }
+
+        fn is_marker(&self) -> bool {
+            *self == "marker"
+        }
+    }
+
+    /// spec: B3.5 (changes of attributes), B3.7: a marker takes no turn when it is the first entry of its line, and
+    /// counts as no item.
+    #[test]
+    fn a_marker_takes_no_turn_and_counts_as_no_item() {
+        let (mut list, flow) = (TurnList::new(), FlowId::of_queue(1));
+        let share = Arc::new(FairShare::new(100));
+        for entry in ["item", "marker", "other", "marker"] {
+            list.push(flow, &share, entry);
+        }
+        assert_eq!((share.so_far().waiting, list.len(), list.bound()), (2, 4, 2));
+        assert_eq!(list.take_marker(), None, "an item comes first");
+        assert_eq!(list.take(flow, |entry| !entry.is_bound()), Some("item"));
+        assert_eq!((list.take_marker(), list.take_marker()), (Some("marker"), None));
+        assert_eq!((share.so_far().waiting, list.len(), list.bound()), (1, 2, 1));
+        assert_eq!(list.take_all().collect::<Vec<_>>(), ["other", "marker"]);
+        assert_eq!((share.so_far().waiting, list.take_marker()), (0, None));
     }
 
     /// spec: B3.2: cancelled items do not make the pool expect that the queue's next items are short.

@@ -11,6 +11,7 @@ use crate::engine::manager::inbox::ManagerHandle;
 use crate::engine::user_code::report;
 
 use super::environment::LiveEnvironment;
+use super::reports::PanicReport;
 use super::settings::Settings;
 use super::threads::ExecutorThreads;
 
@@ -46,10 +47,27 @@ impl Core {
         }
     }
 
-    /// Calls the hook for a thread that begins. If the hook has forked, ends the child process, because only the parent
-    /// may run the executor's items.
+    /// Calls the hook for a thread that begins.
     pub(crate) fn thread_starts(&self) {
         self.settings.hooks.started();
+        self.end_child();
+    }
+
+    /// Calls the hook for a thread that ends.
+    pub(crate) fn thread_stops(&self) {
+        self.settings.hooks.stopped();
+        self.end_child();
+    }
+
+    /// Calls the handler of panics.
+    pub(crate) fn item_panicked(&self, report: &PanicReport<'_>) {
+        self.settings.hooks.panicked(report);
+        self.end_child();
+    }
+
+    /// Ends the calling process with status 0 if it is a child of the process that made the executor. A thread calls
+    /// this function after user code that may have forked, because only the parent may run the executor's items.
+    fn end_child(&self) {
         if self.origin.is_forked() {
             fork::end_process(0);
         }

@@ -313,7 +313,7 @@ where
         end(state, |state| state.abandon(false));
     } else {
         if result.is_err() {
-            // The joining thread goes on with the panic.
+            // The joining thread goes on with this panic, or with its own.
             machine::own_panic_is_told();
         }
         *contents = Contents::Result(result);

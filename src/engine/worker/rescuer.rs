@@ -72,7 +72,7 @@ impl Rescuer {
         while let Some(pool) = self.next_call() {
             lend(pool, &self, |worker| self.serve(worker));
         }
-        core.settings.hooks.stopped();
+        core.thread_stops();
         *self.system.lock() = None;
     }
 

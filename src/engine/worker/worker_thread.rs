@@ -139,7 +139,7 @@ pub(crate) fn run(pool: Arc<Pool>, id: WorkerId) {
         worker.shared.leaves();
         worker.pool.left(id);
     }
-    core.settings.hooks.stopped();
+    core.thread_stops();
 }
 
 /// Gives the calling thread the nice level of the pools that it works for.
@@ -432,7 +432,7 @@ impl WorkerThread {
     #[cold]
     fn report_panic(&self, queue: &Queue, item_type: &'static ItemType, payload: &(dyn Any + Send)) {
         let report = PanicReport { queue: queue.name(), item_type: item_type.name(), payload };
-        self.pool.core.settings.hooks.panicked(&report);
+        self.pool.core.item_panicked(&report);
     }
 
     /// Notes that the worker counts as running again.

@@ -328,7 +328,8 @@ fn a_reservation_without_work_does_not_wait_for_room() {
     assert_eq!(idle_set.kick(errand(), None, NOW), Wake::Create);
     assert_eq!(idle_set.kick(reserved(), None, NOW), Wake::Wait);
     assert_eq!(idle_set.no_room(false, false, false), (Shortage::Waits, vec![reserved()]));
-    assert_eq!(idle_set.no_room(false, true, true), (Shortage::Waits, vec![]), "the work is a sibling's");
+    assert_eq!(idle_set.no_room(false, true, false), (Shortage::Waits, vec![]), "the work is a sibling's");
+    assert_eq!(idle_set.no_room(false, true, true), (Shortage::Starves, vec![]), "for too long");
     assert!(idle_set.still_wanted());
 }
 
