@@ -115,12 +115,8 @@ pub(crate) fn spawn_every<F>(
 where
     F: FnMut() + Send + 'static,
 {
-    let Schedule { place, mut first, period } = schedule;
-    if let Some(token) = token.as_ref().filter(|_| !first.is_zero()) {
-        // At the deadline, the timer fires, and the item is given up. Without a delay, the item would need room.
-        let left = token.deadline().since(clock::now());
-        first = first.min(left.max(Duration::from_nanos(1)));
-    }
+    let Schedule { place, first, period } = schedule;
+    let first = token.as_ref().map_or(first, |token| token.delay(first));
     let ticks = Mutex::new(Ticks::new(first, clock::now()));
     let shared = Arc::new(Period { period, ticks, runs: AtomicU64::new(0) });
     // The item and this call share the function. If the item is refused, this call hands the function back. A run takes

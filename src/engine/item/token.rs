@@ -15,6 +15,7 @@
 
 use std::sync::Arc;
 use std::task::{Wake, Waker};
+use std::time::Duration;
 
 use crate::policy::time::Time;
 use crate::protocol::cancel::CancelNode;
@@ -201,6 +202,14 @@ impl Token {
 
     fn is_late(&self) -> bool {
         self.0.deadline < Time::NEVER && self.0.deadline <= clock::now()
+    }
+
+    /// Returns the delay of an item that is submitted with the delay `after`. If this delay ends after the deadline,
+    /// the item cannot begin in time. So the item's timer fires at the deadline, and the item is given up then. Even if
+    /// the deadline has passed, a delayed item keeps a delay, because an item without a delay needs room.
+    pub(crate) fn delay(&self, after: Duration) -> Duration {
+        const SHORTEST: Duration = Duration::from_nanos(1);
+        after.min(self.deadline().since(clock::now()).max(SHORTEST))
     }
 
     pub(crate) fn deadline(&self) -> Time {

@@ -15,7 +15,6 @@ use crate::error::refused::Refused;
 use crate::queue::WorkQueue;
 use crate::queue::options::Options;
 use crate::queue::permits::Permit;
-use crate::sys::clock;
 
 use super::Submission;
 
@@ -135,9 +134,6 @@ impl To<'_> {
     }
 }
 
-/// The delay of a delayed item whose deadline has already passed. The item's timer fires immediately.
-const SHORTEST_DELAY: Duration = Duration::from_nanos(1);
-
 /// The parts of a submission with options.
 struct Parts<'queue> {
     queue: &'queue Arc<QueueHandle>,
@@ -151,11 +147,7 @@ struct Parts<'queue> {
 impl<'queue> To<'queue> {
     fn into_parts(self) -> Parts<'queue> {
         let Self { queue, after, name, token, bytes } = self;
-        // If the delay ends after the deadline, the item cannot begin in time. So the item's timer fires at the
-        // deadline, and the item's owner is told then. Even if the deadline has passed, the item keeps a delay, because
-        // an item without a delay needs room.
-        let left = token.as_ref().map(|token| token.deadline().since(clock::now()));
-        let after = left.map_or(after, |left| after.min(left.max(SHORTEST_DELAY)));
+        let after = token.as_ref().map_or(after, |token| token.delay(after));
         let armed = token.as_ref().filter(|_| !after.is_zero()).map(Armed::new);
         let timer = armed.as_ref().map(Armed::timer);
         let options = ClosureOptions { name, token: token.clone(), armed, bytes };

@@ -125,8 +125,8 @@ pub(crate) fn begins(address: usize, name: &'static str, queue: &str) {
 }
 
 /// Notes that the calling thread has ended its item. `tells_no_one` is true if the executor has no panic handler, so
-/// that only a joiner can learn of a panic. The record has planned panics, too. Otherwise, a joiner that learns of a
-/// planned panic would remove an earlier panic of the same address or thread.
+/// that only a joiner can learn of a panic. The record has panics of which the test knows in another way, too.
+/// Otherwise, a joiner that learns of such a panic would remove an earlier panic of the same address or thread.
 pub(crate) fn ends(panicked: bool, tells_no_one: bool) {
     with(|machine, me| {
         let mut inner = machine.enter();
